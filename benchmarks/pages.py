@@ -18,9 +18,8 @@ import paper_values
 from helpers import read_raw
 from page_figures import PAGES
 
-from majority.run.study import table_formats
-from majority.run.study.choosing import choices
-from majority.run.study.comparison import Comparison
+from majority.run.study import tables
+from majority.run.study.figures import StudyFigures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -33,8 +32,8 @@ def made_from_raw_files(folder: Path) -> Iterator[tuple[Path, Path]]:
     paper_tables.write_overestimation(out / "paper-1500-epochs.jsonl")
     paper_values.write_tables(out)
     yield from ((file, RESULTS / "paper" / file.name) for file in out.iterdir() if file.suffix != ".jsonl")
-    comparison = Comparison(read_raw(RESULTS / "digits/results.jsonl"))
-    text = table_formats.markdown(comparison.tables(), choices(comparison), comparison.coverage_notes())
+    figures = StudyFigures(read_raw(RESULTS / "digits/results.jsonl"))
+    text = tables.markdown(tables.all_tables(figures), [])
     (folder / "digits.md").write_text("# Every method but additive-transmil on digits\n\n" + text)
     yield folder / "digits.md", RESULTS / "digits/tables.md"
 
@@ -63,9 +62,9 @@ def with_figures(text: str, head: str, rows: list[list[str | None]]) -> str:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page with tables from raw files, and its text with their figures."""
-    for name, tables in PAGES.items():
+    for name, of_page in PAGES.items():
         text = (ROOT / name).read_text()
-        for head, rows in tables():
+        for head, rows in of_page():
             text = with_figures(text, head, rows)
         yield ROOT / name, text
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 
+import pandas as pd
 from helpers import read_raw, write_csv
 
-from majority.run.study.comparison import Comparison, Figure, Table, signed
-from majority.run.study.table_formats import fold_ranges
-from majority.run.study.tables import markdown_table
+from majority.run.report.blocks import signed
+from majority.run.study.figures import Row, StudyFigures, records, split
+from majority.run.study.results import Setting
+from majority.run.study.tables import Table, as_markdown, measured, place
 
 PRINTED = Path(__file__).parent / "paper"
 SETS = ("cifar10", "svhn", "pathmnist", "octmnist")
@@ -76,64 +80,70 @@ def _printed(name: str) -> dict[tuple[str, str, str | None], float]:
 
 def write_tables(folder: Path) -> None:
     """FOLDER/tables.md and FOLDER/summary.csv, from its files paper*.jsonl."""
-    comparison = Comparison([line for file in sorted(folder.glob("paper*.jsonl")) for line in read_raw(file)])
-    parts = [NOTES]
-    parts += [_table_of_accuracies(table) for table in comparison.accuracy()]
-    parts += [_table_of_rates(table) for table in comparison.consistency()]
-    (folder / "tables.md").write_text("\n".join(parts))
-    rows: list[list[object]] = [["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"]]
-    for table in comparison.accuracy():
-        for figure in table.figures:
-            runs = comparison.runs_by_method(table.setting, table.scenario, figure.source)[figure.method]
-            printed = printed_accuracy(figure.method, table.scenario, figure.source)
-            values = ["" if value is None else f"{value:.6f}" for value in (figure.mean, figure.sd, printed)]
-            folds = fold_ranges(sorted({run["fold"] for run in runs}))
-            rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
-    write_csv(folder / "summary.csv", rows)
+    figures = StudyFigures([line for file in sorted(folder.glob("paper*.jsonl")) for line in read_raw(file)])
+    rows = figures.rows[figures.rows["n"] > 0]
+    accuracies, rates = (rows[rows["figure"] == name] for name in ("instance_accuracy", "consistency_rate"))
+    tables = [*_tables("Table 1: instance accuracy", accuracies), *_tables("Table 3: consistency rate", rates)]
+    parts = [f"## {table.title}\n\n{as_markdown(table)}" for table in tables]
+    (folder / "tables.md").write_text("\n".join([NOTES, *parts]))
+    lines: list[list[object]] = [["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"]]
+    for row in records(accuracies):
+        name = Row(*(row[field] for field in Row._fields))
+        printed = printed_accuracy(name.method, name.scenario, name.source)
+        values = ["" if value is None else f"{value:.6f}" for value in (row["mean"], _known(row["sd"]), printed)]
+        folds = " ".join(str(fold) for fold in sorted({run["fold"] for run in figures.groups[name]}))
+        setting = Setting(name.recipe, name.changed)
+        lines.append([name.source, name.scenario, name.method, setting, folds, *values])
+    write_csv(folder / "summary.csv", lines)
 
 
-def _table_of_accuracies(table: Table) -> str:
-    rows = []
-    for (method,), figures in table.rows:
-        printed = {one.source: printed_accuracy(method, table.scenario, one.source) for one in figures}
-        cells = [_beside(one.measured, one.mean, printed[one.source]) for one in figures]
-        found = measured_sets(figures)
-        of_same = [printed[one.source] for one in found]
-        mean_printed = fmean(of_same) if of_same and None not in of_same else None
-        rows.append([method, *cells, _average(found, mean_printed)])
-    return f"## {table.title}\n\n" + markdown_table(["method", *table.columns, "average"], rows)
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
-def _table_of_rates(table: Table) -> str:
-    rows = []
-    for (method,), figures in table.rows:
-        found = measured_sets(figures)
-        printed = printed_consistency(method, table.scenario) if len(found) == len(SETS) else None
-        rows.append([method, *(one.measured for one in figures), _average(found, printed)])
-    return f"## {table.title}\n\n" + markdown_table(["method", *table.columns, "average"], rows)
+def _tables(title: str, rows: pd.DataFrame) -> Iterator[Table]:
+    """One per setting and scenario, with the printed values, and the average over the paper's sets."""
+    is_rate = "rate" in title
+    for (recipe, changed, scenario), block in split(rows, ["recipe", "changed", "scenario"]):
+        sources, lines = block["source"].unique().tolist(), []
+        for (method,), of_method in split(block, ["method"]):
+            of = {row["source"]: row for row in records(of_method)}
+            printed = {source: None if is_rate else printed_accuracy(method, scenario, source) for source in sources}
+            found = {source: (measured(row), row["mean"]) for source, row in of.items()}
+            cells = [_beside(*found.get(source, ("-", None)), printed[source]) for source in sources]
+            sets = measured_sets(of)
+            of_same = [printed[source] for source in sets]
+            average = fmean(of_same) if of_same and None not in of_same else None
+            if is_rate and len(sets) == len(SETS):
+                average = printed_consistency(method, scenario)
+            means = [of[source]["mean"] for source in sets]
+            lines.append([method, *cells, _average(means, average)])
+        yield Table(place(title, scenario, recipe, changed), ["method", *sources, "average"], lines)
 
 
-def measured_sets(figures: tuple[Figure, ...]) -> list[Figure]:
-    """One figure for each of the paper's four sets that was measured; a stand-in only if the set itself was not."""
-    of_set: dict[str, Figure] = {}
-    for figure in sorted(figures, key=lambda figure: figure.source in STAND_INS):
-        name = printed_set(figure.source)
-        if name and figure.mean is not None:
-            of_set.setdefault(name, figure)
+def measured_sets(sources: Iterable[str]) -> list[str]:
+    """The source of each of the paper's four sets that was measured; a stand-in only if the set itself was not.
+
+    >>> measured_sets(["svhn28", "cifar10", "svhn", "oct_kermany_7801"])
+    ['cifar10', 'svhn']
+    """
+    of_set: dict[str, str] = {}
+    for source in sorted(sources, key=lambda source: source in STAND_INS):
+        if name := printed_set(source):
+            of_set.setdefault(name, source)
     return list(of_set.values())
 
 
-def _average(found: list[Figure], printed: float | None) -> str:
-    if not found:
+def _average(means: list[float], printed: float | None) -> str:
+    if not means:
         return "-"
-    mean = fmean(figure.mean for figure in found)
-    return _beside(f"{mean:.3f} ({len(found)} of {len(SETS)} sets)", mean, printed)
+    return _beside(f"{fmean(means):.3f} ({len(means)} of {len(SETS)} sets)", fmean(means), printed)
 
 
 def _beside(measured: str, mean: float | None, printed: float | None) -> str:
     if printed is None:
         return measured
-    difference = "" if mean is None else f", {signed(mean - printed)}"
+    difference = "" if mean is None else f", {signed(mean - printed, 3)}"
     return f"{measured}<br>printed {printed:.3f}{difference}"
 
 

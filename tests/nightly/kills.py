@@ -342,7 +342,7 @@ def prepare(commands: list[Case], work: Path) -> None:
     from majority.cli.app import main
     from majority.run.study import workers
 
-    workers._Worker = InProcessWorker  # type: ignore[misc]
+    workers.ProcessWorker = InProcessWorker  # type: ignore[misc]
     torch.set_num_threads(1)
     for case in commands:
         case.before(work / case.name)

@@ -16,7 +16,7 @@ from majority.errors import InputError
 from majority.run import cluster
 from majority.run.cluster import check_facts, connect
 from majority.run.experiment import How, run_experiment
-from majority.run.study import aggregate, as_csv
+from majority.run.study.figures import StudyFigures
 from majority.run.study.grid import study_cells
 from majority.run.study_config import StudyConfig
 
@@ -128,7 +128,7 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
     cells = study_cells(StudyConfig(sources=("own.npz",), **grid, options=common), tmp_path / "whole")
     results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
-    (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
+    StudyFigures(results).table().to_csv(tmp_path / "table.csv", index=False)
     assert rows_of(out) == rows_of(tmp_path)
 
 

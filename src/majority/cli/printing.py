@@ -32,18 +32,18 @@ def log(line: str) -> None:
 
 def end_study(done: Sequence[FinishedCell], out: Path, shard: Shard | None = None) -> None:
     """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
-    from ..run.study import aggregate
     from ..run.study.workers import failures_name
 
-    rows = aggregate([cell.result for cell in done if cell.result])
-    if rows:
-        print_rows(rows)
+    results = [cell.result for cell in done if cell.result]
+    if results:
+        print_rows(results)
     if shard is not None:
-        log(f"shard {shard}: {count_noun(sum(cell.result is not None for cell in done), 'cell')} done in {out}")
+        log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
         log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
-    elif rows:
-        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
-        log(f"For plots, intervals and published values, run `majority report {out}` and open {out / 'report.html'}")
+    elif results:
+        seconds = sum(result["seconds"] for result in results)
+        log(f"{seconds:.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
@@ -58,9 +58,10 @@ def print_folds(results: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from ..predict.metrics import coverage_note
-    from ..run.study import aggregate
+    from ..run.headline import in_order
 
-    names = [name for name in ("instance_accuracy", "bag_accuracy") if results[0]["test"].get(name) is not None]
+    shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
+    names = [name for name in in_order(results[0]["test"]) if name in shown and results[0]["test"][name] is not None]
     columns = ("fold", *(name.replace("_", " ") for name in names))
     table = Table(*columns, title="folds, with 95 % intervals over their bags", title_justify="left")
     for result in results:
@@ -68,7 +69,7 @@ def print_folds(results: list[dict[str, Any]]) -> None:
         cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'no interval')})" for name in names)
         table.add_row(str(result["fold"]), *cells)
     console().print(table)
-    print_rows(aggregate(results))
+    print_rows(results)
     if note := coverage_note(*(result["test"] for result in results)):
         log(f"note: {note}")
 
@@ -78,27 +79,45 @@ def _intervals(figures: dict[str, Any], digits: int = 4) -> dict[str, str]:
     return {name: f"{low:.{digits}f} to {high:.{digits}f}" for name, (low, high) in found.items()}
 
 
-def print_result(result: dict[str, Any]) -> None:
-    if result["test"]:
-        print_figures(result["test"], f"test bags of fold {result['fold']}")
-    else:
-        print_figures(result["val"], "validation bags")
-        log(
-            "note: there are no test bags; the epoch was chosen on these bags, so these metrics are slightly optimistic"
-        )
+def print_result(result: dict[str, Any], folder: Path) -> None:
+    """The figures of a run, and what they say."""
+    from ..run.report.verdict import verdict
+
+    figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
+    print_figures(figures, f"test bags of fold {result['fold']}" if result["test"] else bags)
+    if not result["test"]:
+        log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
+    log(verdict(figures, folder, bags, baseline=result.get("baseline")).able)
+
+
+def print_next(folder: Path) -> None:
+    """The commands that one would want after a training."""
+    commands = {
+        f"majority predict {folder} SOURCE": "classify the instances of other bags",
+        f"majority audit {folder}": "label a few instances to know the accuracy",
+        f"majority report {folder}": "write the page with figures, plots and pictures",
+    }
+    width = max(map(len, commands))
+    log("next:")
+    for command, about in commands.items():
+        log(f"  {command:{width}}  # {about}")
 
 
 def print_figures(figures: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
     from ..predict.metrics import coverage_note
+    from ..run.headline import in_order
 
     table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
-    for name, value in figures.items():
+    for name, value in in_order(figures).items():
         if not isinstance(value, list | dict):
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
             table.add_row(name.replace("_", " "), shown, intervals.get(name, ""))
     console().print(table)
+    if recall := figures.get("class_recall"):
+        shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
+        log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
     if note := coverage_note(figures):
         log(f"note: {note}")
     for warning in figures.get("warnings", ()):
@@ -129,16 +148,18 @@ def note_trained_on(run: Path, source: str | None) -> None:
         log("note: the run was trained on this source; its training bags are included here")
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
+def print_rows(results: Sequence[dict[str, Any]]) -> None:
+    """The table of a study. What is the same in all rows is in its title, so that it fits a terminal."""
     from rich.table import Table
 
-    from ..run.study.tables import FIGURES, format_figure
+    from ..run.study.figures import StudyFigures
+    from ..run.study.tables import printed_table
 
-    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before and before["scenario"] != row["scenario"]:
-            table.add_section()
-        figures = [format_figure(row, figure) for figure in FIGURES]
-        names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
-        table.add_row(*names, *figures, row["changed"] or "-")
+    found = printed_table(StudyFigures(results).table(), ("instance_accuracy", "macro_f1", "bag_accuracy"))
+    columns = dict(zip(found.head, zip(*found.rows, strict=True), strict=True))
+    names = ("source", "scenario", "recipe", "changed")
+    same = {name: columns.pop(name)[0] for name in names if len(set(columns[name])) == 1}
+    table = Table(*columns, title=", ".join(value for value in same.values() if value != "-"), title_justify="left")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     console().print(table)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ..errors import InputError
 from .app import command, tell_how_to_continue
 from .arguments import Source
-from .printing import log, print_folds, print_result
+from .printing import log, print_folds, print_next, print_result
 
 if TYPE_CHECKING:
     from ..run.config import Machine, RunConfig
@@ -53,8 +53,9 @@ def train(source: Source = None, /, **options: Any) -> None:
             print_folds(results)
             log(f"run folders: {out}/fold0 to fold{folds[-1]}")
         else:
-            print_result(results[0])
+            print_result(results[0], out)
             log(f"run folder: {out}")
+        print_next(out)
 
 
 def _read_options(source: str | None, options: dict[str, Any]) -> tuple[Machine, RunConfig]:

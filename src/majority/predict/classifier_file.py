@@ -24,6 +24,7 @@ from ..nn.weights import check_weights, read_weights, write_weights
 FORMAT = "majority-classifier-1"
 CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 MAX_VALUES = 2**40  # of one instance
+MAX_SMALL = 2**18  # of instances whose networks are small; shapes alone, for others, take seconds to import
 
 
 class Notes(NamedTuple):
@@ -48,8 +49,10 @@ def read_classifier(path: Path, backbone: nn.Module | None) -> tuple[Model, Note
     notes = from_json(Notes, content, path, CURE)
     if wrong := _find_error(notes):
         raise InputError(f"{path} is damaged ({wrong}): {CURE}")
-    check_weights(weights, _shapes_of(notes.spec, backbone), path, CURE)  # before memory is taken for them
+    if math.prod(notes.spec.instance_shape) > MAX_SMALL or notes.spec.method_options:
+        check_weights(weights, _shapes_of(notes.spec, backbone), path, CURE)  # before memory is taken for them
     model = rebuild_model(notes.spec, backbone)
+    check_weights(weights, model.state_dict(), path, CURE)
     _check_options_of(model)
     model.load_state_dict(weights)
     return model, notes

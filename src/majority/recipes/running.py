@@ -73,8 +73,8 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
         for number, stage in enumerate(needed, start=1):
             _free_networks(results, needed[number - 1 :], [stage.name for stage in stages if stage.once])
             folder = run.folder if run.folder is None or alone else run.folder / STAGES / stage.name
-            title = run.title if run.title is None or alone else f"{run.title}, stage {number} of {len(needed)}"
-            title = title if title is None or alone else f"{title}: {stage.name}"
+            place = f"stage {number} of {len(needed)}: {stage.name}"
+            title = run.title if run.title is None or alone else f"{place} · {run.title}"
             callbacks = [*filter(None, [progress]), *run.callbacks]
             own = replace(run, stage=stage, folder=folder, title=title, callbacks=callbacks, results=results)
             results[stage.name] = _run_alone(own) if alone else _run_stage(own)

@@ -32,7 +32,7 @@ from .audit_page import write_audit_page
 from .audit_population import Population, classifier_files, hash_of, open_population
 from .folder import classifier_file, fold_folders
 from .instance_labels import trained_instances
-from .report.page import AUDIT_FIGURES
+from .report.audit import AUDIT_FIGURES
 from .run_report import report_run
 from .train import TrainedRun
 

@@ -31,12 +31,14 @@ from .classified_bags import ClassifiedBags, classify_bags
 from .config import RunConfig
 from .data import Data, read_data, with_files
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
+from .headline import class_recall, is_skewed
 from .instance_labels import write_trained
-from .plan import Planned, adapt, builder, check_config, log_start, plan_run, title_of
+from .plan import Planned, adapt, builder, check_config, log_start, plan_run, task_of, title_of
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
-from .report.page import REPORT, part_rows
+from .report.about import REPORT
+from .report.page import part_rows
 from .run_report import write_report
 
 MACHINE_FIELDS = ("source_path", "images", "embedding", "environment")  # they may differ between machines
@@ -119,7 +121,7 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
         return None
     before = read_config(folder)
     recipe = find_recipe(before.plan.recipe if config.recipe == DEFAULT else config.recipe)
-    plan = adapt(recipe.plan_for(before.task), config)
+    plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
     requested = before.as_json() | changed | {"run": with_files(config), "plan": plan.as_dict()}
     check_same_run(folder, before, RunRecord.model_validate(requested, strict=False))
@@ -204,6 +206,8 @@ def evaluate(run: TrainedTwice, data: Data) -> Evaluated:
     reported = "val" if parts.test is None else "test"
     figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
     figures[reported] = summary_with_intervals(classified[reported].outcome())
+    if is_skewed(figures[reported]):
+        figures[reported]["class_recall"] = class_recall(classified[reported])
     return Evaluated(figures, classified[reported])
 
 

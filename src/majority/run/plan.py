@@ -10,6 +10,7 @@ from ..data.device import choose_device, keep_freed_memory
 from ..data.scenarios import majority_range
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
+from ..fields import from_json
 from ..io import SOURCES
 from ..io.benchmarks.catalogue import known_of, known_sources
 from ..log import Log
@@ -23,7 +24,7 @@ from ..training.validation import check_all_known, check_bags_per_process, check
 from .config import BenchmarkBags, RunConfig
 from .data import Data, fingerprints, log_left_out, path_of
 from .folder import environment
-from .record import Environment, PlanRecord, RunRecord
+from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
 from .refit import resolve_refit
 
 MANY = 10**6  # more classes and larger bags allow more scenarios
@@ -46,6 +47,10 @@ def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
     """A function that makes a fresh network for these bags by its seed."""
     given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
     return model_builder(plan, config.method, train, **given, **config.method_options)
+
+
+def task_of(record: RunRecord) -> TaskInfo:
+    return from_json(TaskInfo, record.task.model_dump(), CONFIG, "train again in another folder")
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:
@@ -109,7 +114,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         refit=refit,
         fingerprint=fingerprints(data.parts, method),
         plan=PlanRecord.model_validate(plan.as_dict()),
-        task=task,
+        task=Task.model_validate(task._asdict(), strict=False),
         planned_epochs=sum(stage.epochs for stage in stages),
         source_path=path_of(config.bags),
         columns=data.source.columns,

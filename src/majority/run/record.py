@@ -15,9 +15,9 @@ from ..errors import InputError
 from ..files import flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
-from ..recipes import TaskInfo
 from .config import OPTIONS, Count, Name, RunConfig
 from .config_errors import damaged
+from .result_file import Task as ReadTask
 
 SCHEMA: Literal[6] = 6
 CONFIG = "config.json"
@@ -63,6 +63,12 @@ class Environment(Further):
     device: str
 
 
+class Task(ReadTask):
+    """The fields of `TaskInfo`, which is not imported here: to predict, no recipe is needed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
 AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict())  # of a NamedTuple
 
 
@@ -73,7 +79,7 @@ class RunRecord(Recorded):
     refit: bool  # whether the run trains once more, on all bags
     fingerprint: list[str | None]  # hashes of the bags of each part
     plan: PlanRecord
-    task: Annotated[TaskInfo, AS_DICT]
+    task: Task
     planned_epochs: Annotated[int, Ge(1)]
     source_path: str | None
     columns: tuple[str, ...] | None

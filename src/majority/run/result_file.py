@@ -102,6 +102,7 @@ class Task(Fields):
     label_preserving: list[str] | None = None
     mixed_views: bool = False
     every_class_wins: bool = True
+    plain_labels: bool = True
     finds_share: bool = False
     losses: list[str] = []
 

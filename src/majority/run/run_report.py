@@ -57,10 +57,10 @@ def write_report(
     """Write the page of a finished run from its bags, or from those of another source."""
     record = read_config(folder)
     trained_on = source is not None and is_trained_on(record, source)
-    facts = RunFacts(record, read_result(folder), read_history(folder / METRICS), trained_on)
+    facts = RunFacts(folder, record, read_result(folder), read_history(folder / METRICS), trained_on)
     if source is None:
         write_model_card(folder, record, facts.result, classifier, parts)
-    return write_page(folder, facts, classifier, parts, opened, source, classified)
+    return write_page(facts, classifier, parts, opened, source, classified)
 
 
 def export_run(folder: str | Path, out: str | Path) -> Path:

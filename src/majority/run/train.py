@@ -23,7 +23,7 @@ from .data import has_own_bags
 from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
 from .options import checked, plain
-from .report.page import REPORT
+from .report.about import REPORT
 from .result_file import read_history
 
 

@@ -64,16 +64,21 @@ class ProgressBar(Progress):
 
     def show(self, title: str, done: int, total: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
         if self.bar is not None:
             self.bar.update(self.task, description=title, completed=done, losses="")
             return
-        description, losses = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[losses]}")
-        columns = (description, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
+        cut = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # in a narrow terminal; the other columns never are
+        description = TextColumn("{task.description}", markup=False, table_column=cut)
+        epoch = TextColumn("epoch {task.completed}/{task.total}")
+        losses = TextColumn("{task.fields[losses]}", table_column=cut.copy())
+        columns = (description, BarColumn(10), epoch, TimeRemainingColumn(), losses)
         # What callbacks print is moved above the bar, unless it goes to a file.
         to_terminal = sys.stdout.isatty()
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
+        console = Console(stderr=True)
+        self.bar = Progress(*columns, console=console, transient=True, expand=True, redirect_stdout=to_terminal)
         self.task = self.bar.add_task(title, total=total, completed=done, losses="")
         self.bar.start()
 

@@ -163,17 +163,18 @@ def _study_targets(folder: Path, rng: Any) -> list[Target]:
     savemat(folder / "sets/set.mat", digits)
     savemat(folder / "sets/compressed.mat", digits, do_compression=True)
     from majority.run.experiment import How, run_experiment
-    from majority.run.study.grid import study_cells
+    from majority.run.study.grid import study_cells, write_request
     from majority.run.study_config import StudyConfig
 
     grid = {"scenarios": ("large",), "methods": ("log-mean", "vote"), "folds": (0, 1)}
     options = {"bags": 8, "bag_size": 4, "recipe": "quick", "epochs": 2}
     study = StudyConfig(sources=(str(source),), **grid, options=options)
     out = folder / "study/study"
-    for place, cell in study_cells(study, out):
+    cells = [*study_cells(study, out)]
+    for place, cell in cells:
         if (cell.config.method, cell.config.bags.fold) != ("vote", 1):  # one cell is missing
             run_experiment(cell.config, place, How("cpu"))
-    (out / "study.json").write_text(study.model_dump_json(indent=2, exclude_defaults=True))
+    write_request(study, cells, out)
     command("report", out)
     (folder / "lines").mkdir()
     from majority.run.study.results import save_results

@@ -4,7 +4,7 @@ import pytest
 
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.config import RunConfig
-from majority.run.record import Environment, PlanRecord, RunRecord
+from majority.run.record import Environment, PlanRecord, RunRecord, Task
 from majority.run.report.command import train_command
 
 GPU = TaskInfo("cifar10", labelled_bags=400)
@@ -20,7 +20,7 @@ def record_of(source="digits", recipe="quick", task=GPU, refit=False, settings=N
         refit=refit,
         fingerprint=[],
         plan=PlanRecord.model_validate(plan.as_dict()),
-        task=task,
+        task=Task.model_validate(task._asdict(), strict=False),
         planned_epochs=1,
         source_path=None,
         columns=None,

@@ -3,7 +3,6 @@
 import csv
 import html
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -40,11 +39,6 @@ def tooltips(page, section):
     return [html.unescape(tip).split("\n") for tip in re.findall(r"<rect [^>]*><title>(.*?)</title>", part, re.DOTALL)]
 
 
-def drawings(page, section):
-    part = page[page.index(f'id="{section}"') :].partition("</section>")[0]
-    return [ElementTree.fromstring(drawn) for drawn in re.findall(r"<svg .*?</svg>", part, re.DOTALL)]
-
-
 @pytest.mark.parametrize("by", ["train", "report"])
 def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, majority, by):
     if by == "report":
@@ -61,18 +55,6 @@ def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, majority, by):
     assert "<b>0" not in page
     assert "<i>&" not in page
     assert "9-0.png" not in page, "its bag is not a test bag"
-
-
-def test_a_tile_of_the_gallery_has_the_name_of_its_bag_below_it(trained):
-    for drawn in drawings((trained / "run/report.html").read_text(), "gallery"):
-        names = [tip.text.partition(", <i>")[0].removeprefix("bag ") for tip in drawn.iterfind(".//{*}title")]
-        below = ["".join(text.itertext()) for text in drawn.iterfind(".//{*}tspan/..")]
-        assert len(names) == len(below) > 0
-        for name, shown in zip(names, below, strict=True):
-            assert shown == name or (shown.endswith("…") and name.startswith(shown[:-1]) and len(shown) == 24)
-        height = float(drawn.get("viewBox").split()[-1])
-        for text in drawn.iterfind(".//{*}tspan/.."):
-            assert float(text.get("y")) + sum(float(line.get("dy")) for line in text) < height
 
 
 def test_bags_of_another_manifest_have_their_own_paths(trained, majority):
@@ -94,10 +76,3 @@ def test_an_image_without_a_path_has_the_number_of_its_prediction(majority, tmp_
         expected = [f"bag {row['bag']}, instance {row['instance']}" for row in csv.DictReader(file)]
     page = (tmp_path / "run/report.html").read_text()
     assert sorted(first for first, _ in tooltips(page, "mosaics")) == sorted(expected)
-
-
-def test_long_names_do_not_widen_the_page(trained, opened):
-    page = opened(trained / "run/report.html")
-    for width in (320, 390, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width

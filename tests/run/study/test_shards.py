@@ -3,12 +3,9 @@
 import csv
 import json
 import shutil
-import threading
 
 import pytest
 
-from majority.errors import InputError
-from majority.files import write_shared_json
 from majority.run.shards import Shard
 
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "1", "--device", "cpu", "--jobs", "1"]
@@ -87,22 +84,3 @@ def test_all_parts_together_have_every_item_once():
     for n in (1, 3, 10):
         parts = [Shard(i, n).take(range(7)) for i in range(1, n + 1)]
         assert sorted(item for part in parts for item in part) == [*range(7)]
-
-
-def test_several_commands_write_the_same_file_at_once(tmp_path):
-    failed = []
-
-    def write():
-        try:
-            for _ in range(20):
-                write_shared_json(tmp_path / "study.json", {"a": 1})
-        except InputError as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=write) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    assert json.loads((tmp_path / "study.json").read_text()) == {"a": 1}

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from majority.nn.methods import METHODS
-from majority.run.study import aggregate, as_csv, as_markdown
-from majority.run.study.tables import format_figure
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "compare-methods.md"
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
@@ -41,24 +39,15 @@ def test_a_study_runs_every_cell_and_prints_mean_and_deviation(finished):
     assert len(list(out.rglob("result.json"))) == 2 * 2 * 2
     rows = rows_of(out)
     assert [(row["scenario"], row["method"], row["n"]) for row in rows] == [
-        ("large", "log-mean", "2"), ("large", "naive", "2"), ("various", "log-mean", "2"), ("various", "naive", "2"),
+        ("various", "log-mean", "2"), ("various", "naive", "2"), ("large", "log-mean", "2"), ("large", "naive", "2"),
     ]  # fmt: skip
     cells = [json.loads((out / "digits/large/naive" / f"fold{f}" / "result.json").read_text()) for f in (0, 1)]
     a, b = (cell["test"]["instance_accuracy"] for cell in cells)
-    assert float(rows[1]["instance_accuracy"]) == pytest.approx((a + b) / 2)
-    assert float(rows[1]["instance_accuracy_sd"]) == pytest.approx(abs(a - b) / 2**0.5)
+    assert float(rows[3]["instance_accuracy"]) == pytest.approx((a + b) / 2)
+    assert float(rows[3]["instance_accuracy_sd"]) == pytest.approx(abs(a - b) / 2**0.5)
     assert f"{(a + b) / 2:.3f} ± " in printed
     assert f"[8/8] {out}" in printed
     assert len((out / "results.jsonl").read_text().splitlines()) == 8
-
-
-def test_methods_share_their_bags(finished):
-    out, _ = finished
-    prints = {
-        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["fingerprint"]
-        for method in ("log-mean", "naive")
-    }
-    assert prints["log-mean"] == prints["naive"]
 
 
 def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, finished, monkeypatch):
@@ -68,7 +57,7 @@ def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, f
     assert code == 0
     first, _, tables = again.partition("\n")
     assert first == "8 of 8 cells were already finished"
-    assert tables == printed[printed.index(tables[0]) :]
+    assert printed.endswith(tables)
 
 
 @pytest.mark.usefixtures("one_process")
@@ -126,7 +115,7 @@ def test_like_says_what_the_images_of_all_sources_show(majority, labelled_set, t
         assert config["run"]["like"] == like
         assert ({"flip", "rotate90"} <= {*map(str, config["plan"]["training"]["augment"])}) == bool(like)
         assert ("like pathmnist" in rows_of(out)[0]["changed"]) == bool(like)
-        assert json.loads((out / "study.json").read_text())["options"].get("like") == like
+        assert json.loads((out / "study.json").read_text())["study"]["options"].get("like") == like
     code, _, err = majority("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
     assert code == 2
     assert "like pathmnist" in err
@@ -143,10 +132,13 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     assert (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns == stamp
     assert [row["method"] for row in rows_of(out)] == list(METHODS)
     assert json.loads((out / "study.json").read_text()) == {
-        "sources": ["digits"],
-        "scenarios": ["large"],
-        "methods": ["all"],
-        "options": {"recipe": "quick", "epochs": 2, "bags": 20, "bag_size": 8},
+        "study": {
+            "sources": ["digits"],
+            "scenarios": ["large"],
+            "methods": ["all"],
+            "options": {"recipe": "quick", "epochs": 2, "bags": 20, "bag_size": 8},
+        },
+        "cells": [f"digits/large/{name}/fold0" for name in METHODS],
     }
 
 
@@ -180,37 +172,6 @@ def test_the_folder_of_a_run_is_refused(majority, tmp_path):
     assert code == 2
     assert "holds a run: choose another folder with --out" in err
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
-
-
-def test_files_of_one_name_are_refused(majority, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        np.savez(tmp_path / folder / "bags.npz")
-    code, _, err = majority("study", tmp_path / "a/bags.npz", tmp_path / "b/bags.npz", "--out", tmp_path / "out")
-    assert code == 2
-    assert "different names" in err
-
-
-def test_a_folder_that_cannot_be_written_is_one_message(majority, tmp_path):
-    (tmp_path / "file").touch()
-    code, _, err = majority("study", "digits", "--out", tmp_path / "file" / "out")
-    assert code == 2
-    assert "out cannot be written (Not a directory): make it writable" in err
-
-
-def test_an_undefined_figure_is_left_out():
-    def result(fold, rate):
-        figures = {"instance_accuracy": 0.5, "bag_accuracy": 0.0, "consistency_rate": rate, "overestimation": 1.0}
-        names = {"source": "s", "scenario": "small", "method": "count", "recipe": "quick", "fold": fold, "seconds": 1.0}
-        return {"test": figures, **names}
-
-    (row,) = aggregate([result(0, None), result(1, 0.8)])
-    assert (row["n"], row["consistency_rate"], row["consistency_rate_sd"]) == (2, 0.8, None)
-    (empty,) = aggregate([result(0, None)])
-    assert format_figure(empty, "consistency_rate") == "-"
-    assert format_figure(empty, "overestimation") == "+1.0"
-    assert "| - |" in as_markdown([empty])
-    assert as_csv([empty]).splitlines()[0].startswith("source,scenario,method,recipe,n,instance_accuracy")
 
 
 @pytest.mark.usefixtures("one_process")

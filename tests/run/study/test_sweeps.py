@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 
 from majority import InputError, load_source
-from majority.run.study.comparison import Comparison
-from majority.run.study.missing import study_command
-from majority.run.study.page import write_study
-from majority.run.study.statistics import holm, paired_difference
+from majority.run.study.grid import read_request
 
 SMALL = ("--scenarios", "large", "--recipe", "quick", "--bags", 8, "--bag-size", 4, "--epochs", 1, "--device", "cpu")
 RATES = "training.learning_rate=1e-3,3e-4"
@@ -51,8 +48,6 @@ def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path)
     assert config["plan"]["training"] | {"learning_rate": 3e-4, "seed": 1} == config["plan"]["training"]
     assert config["run"]["method_options"] == {"of": "counts"}
 
-    first = Comparison([json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]).differences()[0]
-    assert first.name == "Instance accuracy minus that of count (learning_rate 0.0003)"
     pages = majority("report", out, "--reference", "count (learning_rate 0.001)")
     assert pages[0] == 0
     assert "missing" not in pages[1]
@@ -64,7 +59,7 @@ def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path)
     (cell / "result.json").unlink()
     code, printed, _ = majority("report", out)
     assert "1 cell of this study missing" in printed
-    assert study_command(out) in printed
+    assert read_request(out).study.as_command(str(out)) in printed
     again = printed.split("to train them: majority ")[1].splitlines()[0].split()
     assert majority(*again, "--device", "cpu", "--out", out)[0] == 0
     assert (cell / "result.json").exists()
@@ -76,7 +71,7 @@ def test_bags_of_your_own_and_benchmark_bags_in_one_study(majority, tmp_path):
     code, _, err = majority("study", place, "digits", *words)
     assert code == 0, err
     table = table_of(out)
-    assert table["source"].tolist() == ["own", "own", "digits", "digits"]
+    assert table["source"].tolist() == ["digits", "digits", "own", "own"]
     assert table["n"].tolist() == [2] * 4
     assert (out / "own/bags/vote/fold1/result.json").exists()
     assert "missing" not in majority("report", out)[1]
@@ -128,53 +123,6 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
     assert not list(tmp_path.rglob("config.json"))
 
 
-def test_holms_correction_is_that_of_its_definition():
-    """Holm (1979), by its definition: reject in order of p while p_(i) <= alpha / (m - i + 1)."""
-    rng = np.random.default_rng(0)
-    for size in (1, 2, 5, 12):
-        p_values = np.round(rng.random(size) ** 3, 3)
-        corrected = holm(p_values.tolist())
-        for alpha in np.linspace(0.001, 0.999, 200):
-            order, rejected = np.argsort(p_values, kind="stable"), np.zeros(size, bool)
-            for rank, place in enumerate(order):
-                if p_values[place] > alpha / (size - rank):
-                    break
-                rejected[place] = True
-            assert (np.array(corrected) <= alpha + 1e-12).tolist() == rejected.tolist()
-    assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])  # statsmodels' values
-    assert holm([]) == []
-
-
-def test_the_p_value_of_a_difference_is_that_of_scipy():
-    from scipy import stats
-
-    ours, theirs = {0: 0.5, 1: 0.7, 2: 0.9}, {0: 0.4, 1: 0.65, 2: 0.7}
-    found = paired_difference(ours, theirs, held_out_ratio=0)  # without overlap it is the ordinary paired t-test
-    expected = stats.ttest_rel([*ours.values()], [*theirs.values()])
-    assert found.p == pytest.approx(expected.pvalue)
-    assert paired_difference(ours, theirs).p > found.p
-    assert paired_difference(ours, ours).p is None  # no spread: the statistic is not defined
-    assert paired_difference({0: 0.5}, {0: 0.4}).p is None
-
-
-def test_p_values_are_corrected_for_the_whole_table(cell, tmp_path):
-    rng = np.random.default_rng(1)
-    methods = {"count": 0.5, "vote": 0.55, "log-mean": 0.6}
-    cells = [
-        cell(name, accuracy + rng.normal(0, 0.01), source=source, fold=fold)
-        for source in ("cifar10", "svhn") for name, accuracy in methods.items() for fold in range(5)
-    ]  # fmt: skip
-    table = Comparison(cells, "count").differences()[0]
-    gaps = [gap for _, row in table.rows for gap in row]
-    assert len(gaps) == 4
-    assert [gap.p_holm for gap in gaps] == holm([gap.p for gap in gaps])
-    assert all(gap.p_holm >= gap.p for gap in gaps)
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in cells))
-    write_study(tmp_path, reference="count")
-    written = pd.read_csv(tmp_path / "tables.csv").dropna(subset=["p_holm"])
-    assert sorted(written["p_holm"]) == pytest.approx(sorted(gap.p_holm for gap in gaps), abs=1e-6)
-
-
 # ---------------------------------------------------------------- --config
 
 
@@ -204,23 +152,6 @@ def test_a_file_holds_the_options_and_the_command_line_wins(majority, tmp_path):
     assert set(table["method"]) == {"vote (learning_rate 0.001)", "vote (learning_rate 0.0003)"}
     assert set(table["n"]) == {1}
     assert "weight decay 0.05" in table["changed"][0] or "weight_decay 0.05" in table["changed"][0]
-
-
-def test_train_takes_a_file_too(majority, tmp_path):
-    file = tmp_path / "train.toml"
-    file.write_text('source = "digits"\nrecipe = "quick"\nscenario = "large"\nbags = 8\nbag_size = 4\nepochs = 3\n'
-                    'method = "count"\n[option]\nof = "counts"\n')  # fmt: skip
-    with file.open("a") as lines:
-        lines.write("[set]\ntraining.weight_decay = 0.05\ntraining.learning_rate = 1e-3\n")
-    words = ("--epochs", 1, "--set", "training.learning_rate=2e-3", "--device", "cpu", "--out", tmp_path / "run")
-    assert majority("train", "--config", file, *words)[0] == 0
-    config = json.loads((tmp_path / "run/config.json").read_text())
-    assert config["run"]["method_options"] == {"of": "counts"}
-    assert (
-        config["plan"]["training"] | {"epochs": 1, "weight_decay": 0.05, "learning_rate": 2e-3}
-        == (config["plan"]["training"])
-    )
-    assert config["run"]["bags"]["bags"] == 8
 
 
 @pytest.mark.parametrize(
@@ -272,7 +203,7 @@ def test_an_option_may_be_that_of_one_method(majority, tmp_path):
         "count": True,
         "vote": False,
     }
-    assert "--option count.of=counts" in study_command(out)
+    assert "--option count.of=counts" in read_request(out).study.as_command(str(out))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Worker processes: killed, failing and interrupted studies, and how their progress is shown."""
 
 import csv
-import io
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 from majority.run.config import RunConfig
 from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import Cell, FinishedCell, aggregate, as_csv, live, run_cells, workers
-from majority.run.study.cells import State, Trainer
+from majority.run.study import Cell, FinishedCell, live, run_cells, workers
+from majority.run.study.cells import Trainer
+from majority.run.study.figures import StudyFigures
 from majority.run.study.grid import study_cells
-from majority.run.study.live import finished_line, progress_table, seconds_left, show_cells
-from majority.run.study.workers import _worker_environments
+from majority.run.study.live import show_cells
+from majority.run.study.workers import State, worker_environments
 from majority.run.study_config import StudyConfig
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
@@ -77,7 +77,7 @@ def wait_for(condition, seconds=WAIT):
 
 
 def children(pid):
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
 
 
 def alive(pids):
@@ -129,7 +129,7 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
     cells = study_cells(StudyConfig(sources=(own,), **grid, options=options), tmp_path / "whole")
     results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
-    (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
+    StudyFigures(results).table().to_csv(tmp_path / "table.csv", index=False)
     assert rows_of(out) == rows_of(tmp_path)
     assert not (out / ".lock").exists()
 
@@ -252,9 +252,8 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path,
 def test_a_new_process_has_its_environment_and_its_own_output(labelled_set, tmp_path, monkeypatch, capfd):
     """As users get it: a process that imports the package."""
     experiment = cell_of(labelled_set(), epochs=1)
-    worker = workers._Worker({"OMP_NUM_THREADS": "3"}, "cpu")
-    worker.start_cell(tmp_path / "fold0", experiment)
-    assert worker.end_cell().result["epochs"] == 1
+    worker = workers.ProcessWorker({"OMP_NUM_THREADS": "3"}, "cpu")
+    assert worker.train(tmp_path / "fold0", experiment, ()).result["epochs"] == 1
     found = worker.pool.submit(os.getenv, "OMP_NUM_THREADS").result()
     worker.kill()
     assert found == "3"
@@ -267,18 +266,18 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert _worker_environments(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
-    assert _worker_environments(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
-    assert _worker_environments(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
+    assert worker_environments(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
+    assert worker_environments(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
+    assert worker_environments(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
     gpus = [
-        environment["CUDA_VISIBLE_DEVICES"] for environment in _worker_environments(on_gpu=True, jobs=None, cells=100)
+        environment["CUDA_VISIBLE_DEVICES"] for environment in worker_environments(on_gpu=True, jobs=None, cells=100)
     ]
     assert gpus == ["0", "1", "0", "1"]
-    only_one = _worker_environments(on_gpu=True, jobs=None, cells=100, gpu=1)
+    only_one = worker_environments(on_gpu=True, jobs=None, cells=100, gpu=1)
     assert [environment["CUDA_VISIBLE_DEVICES"] for environment in only_one] == ["1", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert _worker_environments(on_gpu=True, jobs=1, cells=100) == [
+    assert worker_environments(on_gpu=True, jobs=1, cells=100) == [
         {"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": "3"}
     ]
 
@@ -288,93 +287,45 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
 
 @pytest.fixture
 def state(tmp_path):
-    """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
+    """Ten cells: one done, one failed, one at epoch 10 of 40 in its second stage, seven waiting."""
     names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
     cells = {tmp_path / f"digits/large/{method}/fold{fold}": cell_of(method=method) for method, fold in names}
-    state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
-    first, second, third, fourth, *_ = cells
-    for folder, accuracy in ((first, 0.5), (second, 0.75)):
-        state.finished[folder] = FinishedCell(
-            folder, {"test": {"instance_accuracy": accuracy}, "epochs": 40, "seconds": 1.25}
-        )
-    state.finished[third] = FinishedCell(third, failure="no memory")
-    state.running[fourth] = 100.0
-    fourth.mkdir(parents=True)
-    (fourth / "config.json").write_text(json.dumps({"planned_epochs": 40}))
-    (fourth / "metrics.jsonl").write_text("{}\n" * 10)
+    state = State(cells, tmp_path)
+    first, second, third, *_ = cells
+    result = {"test": {"instance_accuracy": 0.5}, "epochs": 40, "seconds": 1.25}
+    state.finished = {first: FinishedCell(first, result), second: FinishedCell(second, failure="no memory")}
+    state.running[third] = 100.0
+    for stage, epochs in (("pretrain", 7), ("head", 3)):
+        (third / "stages" / stage).mkdir(parents=True)
+        (third / "stages" / stage / "metrics.jsonl").write_text("{}\n" * epochs)
+    (third / "config.json").write_text(json.dumps({"planned_epochs": 40}))
     return state
 
 
-def printed(renderable):
-    text = io.StringIO()
-    Console(file=text, width=150).print(renderable)
-    return text.getvalue()
-
-
-def test_the_table_shows_finished_running_failed_and_waiting_cells(state):
-    shown = printed(progress_table(state, max_rows=30))
-    (count,) = [row for row in shown.splitlines() if "digits/large/count" in row]
-    assert [cell.strip() for cell in count.split("│")[1:-1]] == [
-        "digits/large/count", "2 of 5", "fold3: epoch 10 of 40", "1", "1", "0.625",
-    ]  # fmt: skip
-    assert "digits/large/vote" in shown
-    assert "2 of 10 cells done, 1 failed" in shown
-
-
-def test_a_table_longer_than_the_terminal_shows_the_running_cells(state):
-    shown = printed(progress_table(state, max_rows=1))
-    assert "of 2 rows" in shown
-    assert "digits/large/count" in shown
-    assert "digits/large/vote" not in shown
-
-
-def test_the_time_left_counts_waiting_and_running_cells(state):
-    assert seconds_left(state, now=110.0) == pytest.approx(6 * 40 + 30)  # a quarter took 10 s, so the whole takes 40 s
-    state.workers = 3
-    assert seconds_left(state, now=110.0) == pytest.approx((6 * 40 + 30) / 3)
-    state.seconds.clear()
-    state.running.clear()
-    assert seconds_left(state, now=110.0) is None
-
-
-def test_lines_tell_how_each_cell_ended(state, capsys):
-    first, _, third = state.finished.values()
-    assert finished_line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
-    assert finished_line(state, third) == f"[3/10] {third.folder}: failed: no memory"
-    logged = []
-    with show_cells(logged.append) as watch:
-        watch(state, None)
-        watch(state, third)
-        watch(state, None)
-    assert logged == ["3 of 10 cells were already finished", finished_line(state, third)]
-
-
-def test_a_log_gets_the_running_cells_while_none_ends(state, monkeypatch):
+def test_a_log_gets_a_line_per_ended_cell_and_now_and_then_the_running_ones(state, monkeypatch):
     logged, now = [], [1_000.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    first, second = state.finished.values()
     with show_cells(logged.append) as watch:
-        for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0, 1_120.0):
+        for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0):
             watch(state, None)
-    assert len(logged) == 3
-    assert logged[1].startswith("running: digits/large/count/fold3: epoch 10 of 40; 2 of 10 cells done, 1 failed, ")
+        watch(state, first)
+        watch(state, second)
+    assert logged == [
+        "2 of 10 cells were already finished",
+        "running: digits/large/count/fold2 epoch 10 of 40",
+        f"[2/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s",
+        f"[2/10] {second.folder}: failed: no memory",
+    ]
 
 
-def test_epochs_are_those_of_all_stages(tmp_path):
-    assert live._epochs(tmp_path) is None, "not started"
-    (tmp_path / "config.json").write_text(json.dumps({"planned_epochs": 440}))
-    assert live._epochs(tmp_path) == (0, 440)
-    for stage, epochs in (("pretrain", 200), ("head", 7)):
-        (tmp_path / "stages" / stage).mkdir(parents=True)
-        (tmp_path / "stages" / stage / "metrics.jsonl").write_text("{}\n" * epochs)
-    assert live._epochs(tmp_path) == (207, 440)
-
-
-def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
+def test_a_terminal_of_80_columns_gets_bars(state, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("COLUMNS", "80")
     with show_cells(print) as watch:
         watch(state, None)
-    captured = capsys.readouterr()
-    assert captured.err.count("3 of 10 cells were already finished") == 1
-    assert "cells done" in captured.err
-    assert captured.out == ""
+        watch(state, None)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    assert "1 of 10 cells done, 1 failed" in shown
+    assert "digits/large/count/fold2" in shown
+    assert "epoch 10 of 40" in shown

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from colorsys import hls_to_rgb
 
-INK, FAINT, GRID = "#1c2430", "#5b6675", "#dfe4ea"  # text and lines, labels of axes, grid lines
+INK, FAINT, GRID, PLATE = "#1c2430", "#5b6675", "#dfe4ea", "#f6f8fa"  # style.css has others for dark pages
+BLUE, VERMILION = "#0072b2", "#d55e00"
 
 # The first seven are those of Okabe and Ito. Each later one lies, in OKLab, as far as possible from all before it as
 # seen by normal, protanopic and deuteranopic eyes, among colours that are neither very dark nor very light.

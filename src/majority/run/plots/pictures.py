@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .colours import INK, colour
-from .svg import shorten, svg, tag, text, text_lines, tooltip, wrap_lines
+from .svg import shorten, svg, tag, text, tooltip
 
-GAP, CAPTION = 8, 10  # pixels between tiles, and below each for one line of text
-MAX_LINES = 3  # of the text below a caption
+GAP, CAPTION = 8, 10  # pixels between tiles, and below each for a line of text
 
 
 class Tile(NamedTuple):
@@ -21,30 +20,25 @@ class Tile(NamedTuple):
     caption: str
     tooltip: str
     wrong: bool  # False also where the true class is not known
-    below: str = ""  # text below the caption
 
 
 def mosaic(images: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, label: str) -> str:
     """The images, (n, h, w, 1 or 3) uint8, row by row as tiles; the longer side of a tile has `side` pixels."""
     height, width, channels = images.shape[1:]
     tile_height, tile_width = (max(1, round(side * edge / max(height, width))) for edge in (height, width))
-    column_width = tile_width + GAP
-    letters = max(4, column_width // 6)
-    below = [wrap_lines(shorten(tile.below, MAX_LINES * letters), letters) for tile in tiles]
-    row_height = tile_height + GAP + CAPTION * (1 + max(map(len, below)))
-    rows = -(-len(tiles) // columns)
-    sheet = np.full((rows * row_height, columns * column_width, channels), 255, np.uint8)
+    column_width, row_height = tile_width + GAP, tile_height + GAP + CAPTION
+    letters, rows = max(4, column_width // 6), -(-len(tiles) // columns)
+    sheet = np.zeros((rows * row_height, columns * column_width, channels + 1), np.uint8)  # the page is seen between
     marks = []
     for i, tile in enumerate(tiles):
         x, y = (i % columns) * column_width + GAP // 2, (i // columns) * row_height + GAP // 2
-        sheet[y : y + tile_height, x : x + tile_width] = _resize(images[i], tile_width, tile_height)
+        place = np.s_[y : y + tile_height, x : x + tile_width]
+        sheet[(*place, np.s_[:-1])], sheet[(*place, -1)] = _resize(images[i], tile_width, tile_height), 255
         frame = {"x": x - 1.5, "y": y - 1.5, "width": tile_width + 3, "height": tile_height + 3, "rx": 2}
         marks.append(tag("rect", tooltip(tile.tooltip), **frame, stroke=colour(tile.predicted), stroke_width=3))
         middle, baseline = x + tile_width / 2, y + tile_height + CAPTION + 1
         look = {"text_anchor": "middle", "fill": INK, "stroke": "none"}
         marks.append(text(shorten(tile.caption, letters), x=middle, y=baseline, **look))
-        if below[i]:
-            marks.append(text_lines(below[i], middle, CAPTION, y=baseline, **look))
         if tile.wrong:
             marks.append(_cross(x + tile_width - 1, y + 1))
     size = {"width": sheet.shape[1], "height": sheet.shape[0]}
@@ -54,11 +48,14 @@ def mosaic(images: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, l
 
 
 def png_data_uri(image: np.ndarray) -> str:
-    """An image, (h, w, 1 or 3) uint8, as a PNG in a data URI. Colours are reduced to 256: a third of the size."""
+    """An image, (h, w, channels) uint8, as a PNG in a data URI; 2 or 4 channels: the last one is the opacity.
+
+    Colours are reduced to 256: a third of the size.
+    """
     from PIL import Image
 
     picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
-    if picture.mode == "RGB":
+    if image.shape[2] > 2:
         picture = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     file = BytesIO()
     picture.save(file, "PNG")  # the slowest compression takes ten times as long and makes a page 2 % smaller
@@ -77,4 +74,4 @@ def _resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
 
 def _cross(x: float, y: float) -> str:
     lines = f"M{x - 2.5} {y - 2.5}l5 5m0 -5l-5 5"
-    return tag("circle", cx=x, cy=y, r=5, fill=INK) + tag("path", d=lines, stroke="#fff", stroke_width=1.5)
+    return tag("circle", cx=x, cy=y, r=5, fill="black") + tag("path", d=lines, stroke="white", stroke_width=1.5)

@@ -28,11 +28,6 @@ def text(content: object, **attributes: object) -> str:
     return tag("text", escape(str(content)), **attributes)
 
 
-def text_lines(lines: Iterable[str], x: float, line_height: float, **attributes: object) -> str:
-    """Several lines of text, one below the other, each at `x`."""
-    return tag("text", *(tag("tspan", escape(line), x=x, dy=line_height) for line in lines), **attributes)
-
-
 def tooltip(content: object) -> str:
     """What browsers show when the pointer rests on the parent element."""
     return tag("title", escape(str(content)))
@@ -82,15 +77,6 @@ def _width_in_ems(letter: str) -> float:
     if east_asian_width(letter) in "WF" or letter in "mwMW@%…":
         return 1.0
     return 0.8 if letter.isupper() else 0.65
-
-
-def wrap_lines(name: str, length: int) -> list[str]:
-    """The name in lines of at most `length` characters.
-
-    >>> wrap_lines("slide_0012", 8)
-    ['slide_00', '12']
-    """
-    return [name[start : start + length] for start in range(0, len(name), length)]
 
 
 def _format(value: object) -> str:

@@ -9,6 +9,8 @@ from ...errors import count_noun
 from ...predict.classifier import Classifier
 from ..record import RunRecord
 
+REPORT = "report.html"
+
 
 def about_run(
     record: RunRecord, result: dict[str, Any], classifier: Classifier, described: dict[str, str]

@@ -7,6 +7,7 @@ from typing import Any
 from ...recipes import RECIPES
 from ...recipes.plan import settings_by_name
 from ..config import OwnBags, Shorthands, plan_setting
+from ..plan import task_of
 from ..record import RunRecord
 
 
@@ -33,7 +34,7 @@ def _settings_to_repeat(record: RunRecord, used: dict[str, Any]) -> dict[str, An
     """The settings of the run's plan that its recipe does not set like this today, without the seed."""
     if record.plan.recipe not in RECIPES:
         return record.run.plan_settings
-    planned = settings_by_name(RECIPES[record.plan.recipe].plan_for(record.task).as_dict())
+    planned = settings_by_name(RECIPES[record.plan.recipe].plan_for(task_of(record)).as_dict())
     changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
     left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}
     return {name: value for name, value in (changed | left_out).items() if not name.endswith(".seed")}

@@ -1,19 +1,22 @@
-"""The parts of a page about classes, bags and instances, as plain values for the template."""
+"""The parts of a page about classes, bags and instances, as blocks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...data.instance_labels import UNKNOWN
-from ...predict.metrics import overestimation
+from ...errors import count_noun
+from ...predict.metrics import Margins, class_rates, overestimation
 from ..classified_bags import ClassifiedBags
-from ..plots.colours import colour, text_colour
+from ..plots.colours import PALETTE, colour, text_colour
 from ..plots.figures import Box, instance_map
-from ..plots.pictures import Tile, mosaic
+from ..plots.pictures import Tile as Picture
+from ..plots.pictures import mosaic
 from ..review import Review
+from .blocks import Table, Text, Tile, Tiles, joined, markup, number, percent
 
 # Limits that keep a page small and readable; the page says what it leaves out.
 MAX_BARS, MAX_SEGMENTS = 200, 12  # bags, and classes in the bar of one bag
@@ -23,26 +26,17 @@ MAX_SUSPICIOUS = 100
 MAX_MAPS, MAX_MAP_INSTANCES = 24, 2_000
 MAX_BOXES = 30
 MAX_CONFUSIONS = 10
+CROSS = " A black cross marks images whose true class is different."
 
 
-@dataclass(frozen=True)
-class Section:
-    """The items that are shown, and how many there are in total."""
-
-    shown: list[dict[str, Any]]
-    total: int
-
-    @property
-    def left_out(self) -> int:
-        return self.total - len(self.shown)
+def chip(classes: Sequence[str], of: int) -> Text:
+    """The name of a class with its colour."""
+    return markup('<span class="chip"><i style="background:{}"></i>{}</span>', colour(of), classes[of])
 
 
-def class_keys(classes: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Number, name and colours of each class."""
-    return [
-        {"number": i, "name": name, "colour": colour(i), "text_colour": text_colour(colour(i))}
-        for i, name in enumerate(classes)
-    ]
+def legend(classes: Sequence[str]) -> Text:
+    repeats = " Colours repeat: read the names, or point at a segment." * (len(classes) > len(PALETTE))
+    return joined([*(chip(classes, of) for of in range(len(classes))), repeats], " ")
 
 
 def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
@@ -60,184 +54,231 @@ def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------- classes
 
 
-def predicted_classes(classified: ClassifiedBags) -> list[dict[str, Any]]:
-    """For each class, the number of bags with this predicted majority and of instances predicted as it."""
-    keys, instances = class_keys(classified.classes), classified.counts.sum(axis=0)
-    bags = np.bincount(classified.counted, minlength=len(keys))
-    return [key | {"bags": int(bags[i]), "instances": int(instances[i])} for i, key in enumerate(keys)]
-
-
-def class_table(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class; None where they are not defined."""
-    hits, support, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
-    return [
-        key
-        | {
-            "precision": _ratio(hits[i], predicted[i]),
-            "recall": _ratio(hits[i], support[i]),
-            "f1": _ratio(2 * hits[i], support[i] + predicted[i]),
-            "support": int(support[i]),
-            "predicted": int(predicted[i]),
-        }
-        for i, key in enumerate(class_keys(classes))
+def predicted_classes(classified: ClassifiedBags) -> Table:
+    instances = classified.counts.sum(axis=0)
+    bags = np.bincount(classified.counted, minlength=len(instances))
+    rows = [
+        [chip(classified.classes, of), number(bags[of]), number(n), percent(n / instances.sum())]
+        for of, n in enumerate(instances.tolist())
     ]
+    return Table("predictions by class", ("class", "bags", "instances", "share"), rows, tall=True)
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return float(part / whole) if whole else None
+def class_table(matrix: np.ndarray, classes: tuple[str, ...]) -> Table:
+    """Recall first: the share of a class that is found."""
+    margins = Margins.of(matrix)
+    rates = class_rates(margins)
+    rows = []
+    for of in range(len(classes)):
+        shares = [percent(_or_none(rates[name][of])) for name in ("recall", "precision", "f1")]
+        rows.append([chip(classes, of), *shares, number(margins.true[of]), number(margins.predicted[of])])
+    head = ("class", "recall", "precision", "F1", "support", "predicted")
+    return Table("recall and precision", head, rows, tall=True)
 
 
-def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict[str, Any]]:
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def most_confused(matrix: np.ndarray, classes: tuple[str, ...], head: Sequence[str]) -> Table | None:
     wrong = matrix * (1 - np.eye(len(matrix), dtype=matrix.dtype))
     cells = np.argsort(wrong, axis=None, kind="stable")[::-1][:MAX_CONFUSIONS]
     pairs = [divmod(int(cell), len(matrix)) for cell in cells]
-    return [
-        {"true": classes[a], "predicted": classes[b], "count": int(wrong[a, b]), "share": wrong[a, b] / matrix[a].sum()}
-        for a, b in pairs
-        if wrong[a, b]
-    ]
+    counts = {(a, b): int(wrong[a, b]) for a, b in pairs if wrong[a, b]}
+    rows = [[classes[a], classes[b], number(n), percent(n / matrix[a].sum())] for (a, b), n in counts.items()]
+    return Table("most frequent confusions", head, rows, names=2) if rows else None
 
 
 def overestimation_boxes(classified: ClassifiedBags) -> list[Box]:
     """The box of all bags whose instances all have a known class, then one per label, for the most frequent labels."""
     bags, full = classified.bags, classified.bags.fully_known & classified.bags.bag_labels.named
+    if not full.any():
+        return []
     labels = bags.labels[full]
     over = overestimation(labels, classified.counts[full], bags.class_counts()[full])
     frequent = np.argsort(-np.bincount(labels), kind="stable")[:MAX_BOXES]
     names = without_common_prefix(classified.classes)
-    by_class = [(names[number], over[labels == number]) for number in sorted(frequent.tolist())]
-    boxes = [Box.from_values(name, values) for name, values in by_class if len(values)]
-    return [Box.from_values("all bags", over), *boxes]
+    by_class = [(names[of], over[labels == of]) for of in sorted(frequent.tolist())]
+    return [Box.from_values("all bags", over), *(Box.from_values(*pair) for pair in by_class if len(pair[1]))]
 
 
 # ---------------------------------------------------------------------- bags
 
 
-def bars(classified: ClassifiedBags) -> Section:
-    order = classified.order
-    return Section([_bar(classified, bag) for bag in order[:MAX_BARS].tolist()], len(order))
+def bars(classified: ClassifiedBags) -> Tiles:
+    order = classified.order[:MAX_BARS].tolist()
+    tiles = [bag_tile(classified, bag, _bar(classified, bag), _counts(classified, bag)) for bag in order]
+    return Tiles("bags", tiles, "list", _tally(classified, len(tiles)))
 
 
-def mosaics(classified: ClassifiedBags) -> Section:
+def mosaics(classified: ClassifiedBags) -> Tiles:
     wrong = classified.wrong_instances()
-    bags = classified.order[:MAX_MOSAICS].tolist()
-    shown = [_bag_summary(classified, bag) | _mosaic(classified, bag, wrong) for bag in bags]
-    return Section(shown, len(classified.bags))
+    tiles = [_mosaic(classified, bag, wrong) for bag in classified.order[:MAX_MOSAICS].tolist()]
+    return Tiles("mosaics", tiles, tally=_tally(classified, len(tiles)))
 
 
-def _mosaic(classified: ClassifiedBags, bag: int, wrong: np.ndarray) -> dict[str, Any]:
-    """Some images of a bag; `wrong` (n,) says which instances are marked."""
-    bags, names = classified.bags, without_common_prefix(classified.classes)
-    positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
-    tiles = [_tile(classified, i, names[classified.guess[i]], wrong[i]) for i in positions.tolist()]
-    label = f"{len(tiles)} instances of bag {classified.bag_name(bag)}"
-    images = bags.store[bags.index[positions]]
-    drawing = mosaic(images, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
-    return {"drawing": drawing, "drawn": len(tiles), "descriptions": _descriptions(tiles)}
-
-
-def suspicious(review: Review) -> Section:
-    """The bags whose label is probably wrong, the most certain first; the first ones with their images."""
-    shown, probable = [], [one for one in review.suspicions if one.is_probable]
-    for place, one in enumerate(probable[:MAX_SUSPICIOUS]):
-        classified = review.parts[one.part]
-        about = _bag_summary(classified, one.bag) | {"part": one.part, "suggested": one.suggested}
-        about |= {"wrong": one.probability, "suggested_count": int(classified.counts[one.bag, one.suggested])}
-        if classified.bags.store.ndim == 4 and place < MAX_MOSAICS:
-            about |= _mosaic(classified, one.bag, np.zeros(len(classified.guess), bool))
-        shown.append(about)
-    return Section(shown, len(probable))
-
-
-def maps(classified: ClassifiedBags) -> Section:
+def maps(classified: ClassifiedBags) -> Tiles:
     coordinates = classified.bags.coordinates
     assert coordinates is not None
-    shown = []
+    tiles = []
     for bag in classified.order[:MAX_MAPS].tolist():
         positions = _evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
         y_up = coordinates.dtype.kind == "f"  # whole numbers are pixels, others are places on a map
         places, guess = coordinates[positions].astype(float), classified.guess[positions]
-        drawing = instance_map(places, guess, classified.classes, y_up)
-        shown.append(_bag_summary(classified, bag) | {"drawing": drawing, "drawn": len(positions)})
-    return Section(shown, len(classified.bags))
+        drawing = _safe(instance_map(places, guess, classified.classes, y_up))
+        tiles.append(bag_tile(classified, bag, drawing, _drawn(classified, bag, len(positions))))
+    return Tiles("maps", tiles, tally=_tally(classified, len(tiles)))
 
 
-def gallery(classified: ClassifiedBags) -> list[dict[str, Any]]:
+def suspicious(review: Review) -> Tiles:
+    """The bags whose label is probably wrong, the most certain first; the first ones with their images."""
+    tiles, probable = [], [one for one in review.suspicions if one.is_probable]
+    for place, one in enumerate(probable[:MAX_SUSPICIOUS]):
+        classified, bag = review.parts[one.part], one.bag
+        classes, counts, framed = classified.classes, classified.counts[bag], int(classified.framed[bag])
+        size = number(classified.bags.sizes[bag])
+        caption = (
+            f"{one.part}: wrong with a probability of {percent(one.probability)}; {number(counts[framed])} of {size} "
+            f"instances predicted as the label, {number(counts[one.suggested])} as {classes[one.suggested]}"
+        )
+        name = classified.bag_name(bag)
+        heading = markup("<b>bag {}</b> <span class=\"prediction\">label {}, probably {}</span>", name,
+                         _labels(classified, bag), chip(classes, one.suggested))  # fmt: skip
+        if classified.bags.store.ndim == 4 and place < MAX_MOSAICS:
+            tile = _mosaic(classified, bag, np.zeros(len(classified.guess), bool))
+            tiles.append(Tile(heading, tile.body, caption, tile.descriptions))
+        else:
+            tiles.append(Tile(heading, _bar(classified, bag), caption))
+    return Tiles("suspicious labels", tiles)
+
+
+def count_probable(review: Review) -> int:
+    return sum(one.is_probable for one in review.suspicions)
+
+
+def gallery(classified: ClassifiedBags) -> Tiles:
     """For each predicted class, the images with the highest and the lowest confidence; no image occurs twice."""
-    wrong = classified.wrong_instances()
-    numbers = np.unique(classified.guess).tolist()
-    each = min(GALLERY_COLUMNS, max(2, MAX_GALLERY_TILES // (2 * len(numbers))))
-    keys = class_keys(classified.classes)
-    rows = []
-    for number in numbers:
-        members = np.flatnonzero(classified.guess == number)
+    wrong, classes = classified.wrong_instances(), classified.classes
+    found = np.unique(classified.guess).tolist()
+    each = min(GALLERY_COLUMNS, max(2, MAX_GALLERY_TILES // (2 * len(found))))
+    tiles = []
+    for of in found:
+        members = np.flatnonzero(classified.guess == of)
         members = members[np.unique(classified.bags.index[members], return_index=True)[1]]
         members = members[np.argsort(-classified.confidence[members], kind="stable")]
         least = members[max(each, len(members) - each) :][::-1]
-        strips = {}
+        strips, descriptions = [], {}
         for title, chosen in {"most confident": members[:each], "least confident": least}.items():
             if len(chosen):
-                tiles = [
-                    _tile(classified, i, f"{classified.confidence[i]:.0%}", wrong[i], bag_below=True)
-                    for i in chosen.tolist()
-                ]
-                label = f"{title} images of class {classified.classes[number]}"
+                captions = [f"{p:.0%}" for p in classified.confidence[chosen]]
+                pairs = zip(chosen.tolist(), captions, strict=True)
+                pictures = [_picture(classified, i, caption, wrong[i]) for i, caption in pairs]
                 images = classified.bags.store[classified.bags.index[chosen]]
-                drawing = mosaic(images, tiles, each, GALLERY_SIDE, label)
-                strips[title] = {"drawing": drawing, "descriptions": _descriptions(tiles)}
-        rows.append(keys[number] | {"strips": strips, "count": len(members)})
-    return rows
+                drawing = mosaic(images, pictures, each, GALLERY_SIDE, f"{title} images of class {classes[of]}")
+                strips.append(markup('<div class="strip"><small>{}</small>{}</div>', title, _safe(drawing)))
+                descriptions[title] = _descriptions(pictures)
+        heading = markup("<b>{}</b> <small>{}</small>", chip(classes, of), count_noun(len(members), "image"))
+        tiles.append(Tile(heading, joined(strips), descriptions=descriptions, data={"data-class": of}))
+    return Tiles("gallery", tiles, "wide")
 
 
-def _bag_summary(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
-    """What is written about a bag; `framed` is its label or, without one, its predicted majority."""
-    labels = classified.bags.bag_labels
-    predicted, counted, framed = (int(of[bag]) for of in (classified.predicted, classified.counted, classified.framed))
-    share, margin = (float(of[bag]) for of in classified.lead)
-    return {
-        "name": classified.bag_name(bag),
-        "labels": np.flatnonzero(labels.allowed[bag]).tolist(),  # empty: no label; several: one of them
-        "second": None if labels.seconds[bag] == UNKNOWN else int(labels.seconds[bag]),
-        "predicted": predicted,
-        "counted": counted,
-        "correct": bool(classified.right[bag]),
-        "size": int(classified.bags.sizes[bag]),
-        "framed": framed,
-        "framed_count": int(classified.counts[bag, framed]),
-        "share": share,
-        "margin": margin,
-    }
+# ---------------------------------------------------------------------- one bag
 
 
-def _bar(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
+def bag_tile(classified: ClassifiedBags, bag: int, body: Text, caption: Text, lists: Any = None) -> Tile:
+    """With what the filter reads: label, predicted class, and whether it is right."""
+    known = bool(classified.bags.bag_labels.known[bag])
+    right, counted = bool(classified.right[bag]), int(classified.counted[bag])
+    data: dict[str, object] = {"class": "bag", "data-predicted": counted}
+    if known:
+        data |= {"data-label": int(classified.framed[bag]), "data-correct": "yes" if right else "no"}
+    return Tile(_heading(classified, bag, known, right, counted), body, caption, lists or {}, data)
+
+
+def _heading(classified: ClassifiedBags, bag: int, known: bool, right: bool, counted: int) -> Text:
+    by_method = chip(classified.classes, int(classified.predicted[bag]))
+    other = markup("; the method itself predicts {}", by_method) if counted != classified.predicted[bag] else ""
+    majority = chip(classified.classes, counted)
+    if not known:
+        said = markup("predicted majority {}{}", majority, other)
+        return markup('<b>bag {}</b> <span class="prediction">{}</span>', classified.bag_name(bag), said)
+    mark = markup('<span class="verdict {}">{}</span>', *(("correct", "✓ correct") if right else ("wrong", "✗ wrong")))
+    instead = "" if right else markup(", predicted {}", majority)
+    said = markup("label {}{}{}", _labels(classified, bag), instead, other)
+    return markup('<b>bag {}</b> {} <span class="prediction">{}</span>', classified.bag_name(bag), mark, said)
+
+
+def _labels(classified: ClassifiedBags, bag: int) -> Text:
+    labels, classes = classified.bags.bag_labels, classified.classes
+    text = joined((chip(classes, of) for of in np.flatnonzero(labels.allowed[bag]).tolist()), " or ")
+    second = int(labels.seconds[bag])
+    return text if second == UNKNOWN else markup("{}, second {}", text, chip(classes, second))
+
+
+def _bar(classified: ClassifiedBags, bag: int) -> Text:
     """One segment per class for the largest counts and the framed class, in class order; one for all others."""
-    counts, summary = classified.counts[bag], _bag_summary(classified, bag)
+    counts, framed, classes = classified.counts[bag], int(classified.framed[bag]), classified.classes
     largest = np.argsort(-counts, kind="stable")[:MAX_SEGMENTS].tolist()
-    shown = sorted({number for number in [*largest, summary["framed"]] if counts[number]})
-    segments = [{"number": number, "count": int(counts[number])} for number in shown]
-    rest = summary["size"] - sum(segment["count"] for segment in segments)
-    truth = classified.bags.instance_labels
+    size, pieces = int(counts.sum()), []
+    shown = sorted({of for of in [*largest, framed] if counts[of]})
+    for of in shown:
+        look = f"flex-grow:{counts[of]};background:{colour(of)};color:{text_colour(colour(of))}"
+        exact, name = f"{classes[of]}: {counts[of]} of {size}", classes[of] if counts[of] / size >= 0.1 else ""
+        kind = "framed" if of == framed else ""
+        pieces.append(markup('<span class="{}" style="{}" title="{}">{}</span>', kind, look, exact, name))
+    if rest := size - int(counts[shown].sum()):
+        look, exact = f"flex-grow:{rest}", f"other classes: {rest} of {size}"
+        pieces.append(markup('<span class="rest" style="{}" title="{}">others</span>', look, exact))
+    return markup('<div class="bar">{}</div>', joined(pieces))
+
+
+def _counts(classified: ClassifiedBags, bag: int) -> Text:
+    framed, labels, truth = int(classified.framed[bag]), classified.bags.bag_labels, classified.bags.instance_labels
+    name = "the label" if labels.allowed[bag].sum() == 1 else classified.classes[framed]
+    size = number(classified.bags.sizes[bag])
+    text = f"{number(classified.counts[bag, framed])} of {size} predicted as {name}"
     of_bag = None if truth is None else truth[classified.instances_of(bag)]
     if of_bag is not None and (of_bag != UNKNOWN).all():
-        summary["true_count"] = int((of_bag == summary["framed"]).sum())
-    return summary | {"segments": segments, "rest": rest}
+        text += f", true number {number((of_bag == framed).sum())}"
+    if not labels.known[bag]:
+        share, margin = (float(of[bag]) for of in classified.lead)
+        text += f"; share {percent(share)}, margin {percent(margin)}"
+    return text
 
 
-def _tile(classified: ClassifiedBags, i: int, caption: str, wrong: bool, bag_below: bool = False) -> Tile:
-    bags, predicted = classified.bags, int(classified.guess[i])
-    bag = classified.bag_name(bags.bag_of(i))
-    tooltip = (
-        f"bag {bag}, {classified.instance_name(i)}\n{classified.classes[predicted]}, {classified.confidence[i]:.1%}"
-    )
-    truth = classified.truth(i)
-    if truth is not None:
-        tooltip += f"; true class {truth}"
-    return Tile(predicted, caption, tooltip, bool(wrong), bag if bag_below else "")
+def _mosaic(classified: ClassifiedBags, bag: int, wrong: np.ndarray) -> Tile:
+    """Some images of a bag; `wrong` (n,) says which instances are marked."""
+    bags, names = classified.bags, without_common_prefix(classified.classes)
+    positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
+    pictures = [_picture(classified, i, names[classified.guess[i]], wrong[i]) for i in positions.tolist()]
+    label = f"{len(pictures)} instances of bag {classified.bag_name(bag)}"
+    drawing = mosaic(bags.store[bags.index[positions]], pictures, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
+    caption = _drawn(classified, bag, len(positions))
+    return bag_tile(classified, bag, _safe(drawing), caption, {"": _descriptions(pictures)})
 
 
-def _descriptions(tiles: list[Tile]) -> list[str]:
+def _picture(classified: ClassifiedBags, i: int, caption: str, wrong: bool) -> Picture:
+    predicted, truth = int(classified.guess[i]), classified.truth(i)
+    bag, name = classified.bag_name(classified.bags.bag_of(i)), classified.classes[predicted]
+    exact = f"bag {bag}, {classified.instance_name(i)}\n{name}, {classified.confidence[i]:.1%}"
+    return Picture(predicted, caption, exact if truth is None else f"{exact}; true class {truth}", bool(wrong))
+
+
+def _descriptions(pictures: Sequence[Picture]) -> list[str]:
     """The tooltips as lines, for readers without a pointer."""
-    return [tile.tooltip.replace("\n", ": ") for tile in tiles]
+    return [picture.tooltip.replace("\n", ": ") for picture in pictures]
+
+
+def _drawn(classified: ClassifiedBags, bag: int, drawn: int) -> str:
+    size = int(classified.bags.sizes[bag])
+    return f"{number(drawn)} of {number(size)} instances, evenly spaced" if drawn < size else ""
+
+
+def _tally(classified: ClassifiedBags, shown: int) -> str:
+    total, first = len(classified.bags), "wrong bags" if classified.bags.labelled else "smallest margins"
+    rest = f"{number(total - shown)} of {number(total)} bags"
+    left_out = f"; {rest} are left out to keep the page small" * (shown < total)
+    return f", {first} first{left_out}."
 
 
 def _evenly_spaced(positions: np.ndarray, limit: int) -> np.ndarray:
@@ -245,3 +286,10 @@ def _evenly_spaced(positions: np.ndarray, limit: int) -> np.ndarray:
     if len(positions) <= limit:
         return positions
     return positions[np.linspace(0, len(positions) - 1, limit).astype(int)]
+
+
+def _safe(drawing: str) -> Text:
+    """SVG, whose words are escaped already."""
+    from markupsafe import Markup
+
+    return Markup(drawing)

@@ -2,7 +2,6 @@
 
 from .cells import Cell, FinishedCell
 from .grid import run_study
-from .tables import aggregate, as_csv, as_markdown
 from .workers import run_cells
 
-__all__ = ["Cell", "FinishedCell", "aggregate", "as_csv", "as_markdown", "run_cells", "run_study"]
+__all__ = ["Cell", "FinishedCell", "run_cells", "run_study"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,19 +35,6 @@ class FinishedCell:
     details: str = ""  # of a failure: the traceback
 
 
-@dataclass
-class State:
-    """The progress of a list of cells."""
-
-    cells: dict[Path, Cell]
-    out: Path
-    finished: dict[Path, FinishedCell] = field(default_factory=dict)
-    running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
-    seconds: list[float] = field(default_factory=list)  # duration of each cell that this command trained
-    workers: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-
 class Trainer:
     """Trains cells one after another; the source of the last one stays open for the next."""
 
@@ -70,8 +56,8 @@ _TRAINER = Trainer()  # of this process
 
 def train_cell(
     cell: Cell, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
-) -> tuple[str | None, str]:
-    """In a process that trains many cells: the reason if the cell failed, and the traceback of an unexpected error.
+) -> FinishedCell:
+    """In a process that trains many cells. A failure has details if it was unexpected.
 
     With `keep_trying`, a folder in which another process works is waited for: on a cluster, the node of an earlier
     attempt may be unreachable, but its process still alive for a while.
@@ -86,15 +72,9 @@ def train_cell(
             retry_while_busy(train)
         else:
             train()
+        return FinishedCell(folder, read_result(folder))
     except (InputError, TrainingError) as error:
-        return str(error), ""
+        return FinishedCell(folder, failure=str(error))
     except (Exception, SystemExit) as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()
-    return None, ""
-
-
-def finished_cell(folder: Path, failure: str | None, details: str) -> FinishedCell:
-    """What `train_cell` said of the cell in this folder."""
-    if failure:
-        return FinishedCell(folder, failure=failure, details=details)
-    return FinishedCell(folder, read_result(folder))
+        failure = f"{type(error).__name__}: {error}".splitlines()[0]
+        return FinishedCell(folder, failure=failure, details=traceback.format_exc())

@@ -1,84 +1,254 @@
-"""Drawings of a study's page, as inline SVG: differences with intervals, and small learning curves."""
+"""The figures of a study as one table, from which its files, its page and its plots are made.
+
+A row is a setting, a scenario, a source and a method; a figure of a row is a mean over folds. Several runs of the same
+fold are averaged first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any, NamedTuple, cast
 
-from ...errors import count_noun
-from ..plots.axes import Axes, nice_ticks, slots
-from ..plots.colours import FAINT, INK, colour
-from ..plots.figures import SERIES
-from ..plots.svg import shorten, svg, tag, text, text_width, tooltip
-from .comparison import Gap
-from .results import thin_out
+import numpy as np
+import pandas as pd
 
-MAX_POINTS = 50  # per curve
-LOSS, BAGS = "loss", "bag accuracy"
-PLOTS = {
-    LOSS: ("train_loss", "val_loss"),
-    BAGS: ("train_bag_accuracy", "val_bag_accuracy"),
+from ...errors import InputError
+from ...nn.methods import METHODS
+from ..headline import is_skewed
+from .results import Result, row_name, setting_of, source_name
+
+FIGURES = {
+    "instance_accuracy": "instance accuracy",
+    "macro_f1": "macro F1",
+    "bag_accuracy": "bag accuracy",
+    "consistency_rate": "consistency rate",
+    "overestimation": "overestimation",
 }
+VALIDATION = "validation_bag_accuracy"  # methods are chosen by it
+ALL = [*FIGURES, VALIDATION]
+CONFIDENCE = 0.95
+FOLDS, NOT_TRAINED_ON = 5, 2  # of the benchmark sets; parts of a fold for testing and validation
+SCENARIOS = ("small", "various", "large")
+REFERENCES = ("count", "log-mean")
+PREFERRED = "log-mean"  # of methods that are equal
+DIGITS = 9  # means that agree in so many digits are equal: sums may be taken in a different order
 
 
-def interval_plot(gaps: Sequence[Gap], label: str) -> str:
-    """One row per method: a dot at the difference, a line over its interval where there is one."""
-    names = [shorten(gap.method, 17) for gap in gaps]
-    width, n, blue = 600, len(gaps), colour(0)
-    ends = [end for gap in gaps for end in (gap.mean, gap.low, gap.high) if end is not None]
-    ticks = nice_ticks(min(0, *ends), max(0, *ends))
-    rows = slots(n)[::-1]  # the first one on top
-    axes = Axes(12 + text_width(names, 12), width - 250, 8, 8 + 24 * n, (ticks[0], ticks[-1]), rows)
-    labelled = (ticks[0], 0, ticks[-1])
-    parts = axes.vertical_grid(((tick, f"{tick:g}" if tick in labelled else "") for tick in ticks), zero=INK)
-    for row, gap in enumerate(gaps):
-        y = axes.y(row)
-        parts.append(text(names[row], x=axes.left - 8, y=y + 4, text_anchor="end", fill=INK))
-        parts.append(text(gap.measured, x=axes.right + 8, y=y + 4, fill=FAINT, font_size=11))
-        if gap.mean is None:
-            continue
-        dot = {"cx": axes.x(gap.mean), "cy": y, "r": 4}
-        if gap.low is None or gap.high is None:
-            parts.append(tag("circle", **dot, fill="#fff", stroke=blue, stroke_width=2))
-            continue
-        parts.append(tag("line", x1=axes.x(gap.low), x2=axes.x(gap.high), y1=y, y2=y, stroke=blue, stroke_width=2))
-        parts.append(tag("circle", **dot, fill=blue))
-    return svg(width, axes.bottom + 24, parts, label, font_size=12)
+class Row(NamedTuple):
+    recipe: str
+    changed: str  # see `Setting`
+    scenario: str  # empty: none
+    source: str
+    method: str  # with the settings that the study varies
 
 
-def small_curves(method: str, runs: Sequence[dict[str, Any]]) -> str:
-    """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap."""
-    width, height, left, gap = 640, 250, 60, 60
-    plot_width = (width - left - 20 - gap) / 2
-    last = max(run["curve"]["epoch"][-1] for run in runs)
-    parts = [text(method, x=8, y=24, font_size=26, font_weight=600, fill=INK)]
-    for number, (title, names) in enumerate(PLOTS.items()):
-        shown = [run for run in runs if all(name in run["curve"] for name in names)]
-        values = [value for run in shown for name in names for value in run["curve"][name]]
-        ends = (0.0, 1.0) if number else (min(0.0, *values), max(values) or 1.0)
-        start = left + number * (plot_width + gap)
-        axes = Axes(start, start + plot_width, 64, height - 40, (0, last or 1), ends)
-        parts.append(text(title, x=axes.left, y=54, font_size=22, fill=FAINT))
-        parts += axes.horizontal_grid(((end, f"{end:.3g}") for end in ends), font_size=20, stroke_width=2)
-        below = {"x": axes.right, "y": height - 8, "text_anchor": "end", "font_size": 20, "fill": FAINT}
-        parts.append(text(f"epoch {last + 1}", **below))
-        for run in shown:
-            for name, (stroke, dashes) in zip(names, SERIES.values(), strict=True):
-                look = {"fill": "none", "stroke": stroke, "stroke_width": 3, "opacity": 0.7}
-                look |= {} if dashes == "none" else {"stroke_dasharray": "8 5"}
-                parts.append(tag("path", d=_route(run["curve"]["epoch"], run["curve"][name], axes), **look))
-            parts.append(_kept_epoch(run, names[1], axes))
-    return svg(width, height, parts, f"learning curves of {method}, {count_noun(len(runs), 'run')}")
+ROW = [*Row._fields]
+PANEL = ROW[:-1]  # the methods of a panel are compared
 
 
-def _route(epochs: Sequence[int], values: Sequence[float], axes: Axes) -> str:
-    points = thin_out(list(zip(epochs, values, strict=True)), MAX_POINTS)
-    return "M" + "L".join(f"{axes.x(epoch):.0f} {axes.y(value):.0f}" for epoch, value in points)
+@dataclass(frozen=True)
+class StudyFigures:
+    """`reference` is the method, as its row is named, that others are compared with. Without it: count and log-mean,
+    or, if neither is there, the first method."""
+
+    results: Sequence[Result]
+    reference: str | None = None
+
+    @cached_property
+    def groups(self) -> dict[Row, list[Result]]:
+        """The runs of each row, in the order of all tables. A run counts once."""
+        found: dict[Row, list[Result]] = {}
+        for result in {json.dumps(result, sort_keys=True): result for result in self.results}.values():
+            names = (result.get("scenario") or "", source_name(result), row_name(result))
+            found.setdefault(Row(*setting_of(result), *names), []).append(result)
+        return dict(sorted(found.items(), key=lambda group: _order(group[0])))
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A line per run; NaN where a figure is not defined."""
+        lines = [row._asdict() | _figures_of(run) for row, runs in self.groups.items() for run in runs]
+        return pd.DataFrame(lines).astype(dict.fromkeys(ALL, float))
+
+    @cached_property
+    def folds(self) -> pd.DataFrame:
+        """A row per fold of each row: the means over its runs."""
+        means = {figure: (figure, _mean) for figure in ALL}
+        groups = self.runs.groupby([*ROW, "fold"], sort=False, as_index=False)
+        return groups.agg(**means, ratio=("ratio", "first"), sees=("sees", "any"))
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """A line per figure of each row: mean, standard deviation and interval over the n folds that have it."""
+        groups = self.folds.melt([*ROW, "ratio"], ALL, "figure").groupby([*ROW, "figure"], sort=False)
+        runs = self.runs.melt(ROW, ALL, "figure").groupby([*ROW, "figure"], sort=False)["value"].count()
+        return with_intervals(_means(groups).assign(runs=runs)).reset_index()
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """The main figure of each row minus that of each reference, paired by fold, with intervals and p-values.
+
+        `p_holm` is corrected for all differences from one reference in one setting and scenario.
+        """
+        ours = self.folds[[*ROW, "fold", "ratio"]].assign(value=self.folds[self.main]).dropna(subset="value")
+        theirs = ours[ours["method"].isin(self.references)].rename(columns={"method": "reference", "value": "other"})
+        pairs = ours.merge(theirs.drop(columns="ratio"), on=[*PANEL, "fold"]).query("method != reference")
+        pairs = pairs.assign(value=pairs["value"] - pairs["other"])
+        table = with_intervals(_means(pairs.groupby([*ROW, "reference"], sort=False))).reset_index()
+        of_table = table.groupby(["recipe", "changed", "scenario", "reference"], sort=False)["p"]
+        return table.assign(p_holm=of_table.transform(holm), figure=self.main)
+
+    @cached_property
+    def choices(self) -> pd.DataFrame:
+        """The method to choose by validation bags in each panel, and what choosing in each fold alone costs."""
+        panels = split(self.folds[~self.folds["sees"]], PANEL)
+        made = {names: _choice(panel.set_index(["fold", "method"])) for names, panel in panels}
+        chosen = [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
+        return pd.DataFrame(chosen, columns=[*PANEL, *CHOICE])
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(row.method for row in sorted(self.groups, key=lambda row: _order(row)[-1])))
+
+    @cached_property
+    def main(self) -> str:
+        """The figure by which methods are compared."""
+        if self.runs["instance_accuracy"].isna().all():
+            return "bag_accuracy"
+        skewed = any(is_skewed(result.get("test") or {}) for result in self.results)
+        return "macro_f1" if skewed and self.runs["macro_f1"].notna().any() else "instance_accuracy"
+
+    @cached_property
+    def references(self) -> list[str]:
+        if self.reference is not None and self.reference not in self.methods:
+            rows = "; ".join(self.methods)
+            raise InputError(f"--reference {self.reference}: this study has no such row: give one of {rows}")
+        usual = [name for name in REFERENCES if name in self.methods] or self.methods[:1]
+        return usual if self.reference is None else [self.reference]
+
+    def table(self) -> pd.DataFrame:
+        """A line per row: the number of its folds; of each figure mean, deviation, and folds in which it is defined."""
+        groups, runs = self.folds.groupby(ROW, sort=False), self.runs.groupby(ROW, sort=False)
+        columns: dict[str, Any] = {"n": groups.size()}
+        for figure in FIGURES:
+            of_figure = groups[figure]
+            columns |= {figure: of_figure.agg(_mean), f"{figure}_sd": of_figure.std(), f"{figure}_n": of_figure.count()}
+        found = pd.DataFrame(columns | {"seconds": runs["seconds"].sum(), "runs": runs.size()}).reset_index()
+        return found[["source", "scenario", "method", "recipe", *columns, "seconds", "runs", "changed"]]
 
 
-def _kept_epoch(run: dict[str, Any], name: str, axes: Axes) -> str:
-    """A dot at the kept epoch, as high as the nearest point of the curve."""
-    epochs, best = run["curve"]["epoch"], run["best_epoch"]
-    nearest = min(range(len(epochs)), key=lambda i: abs(epochs[i] - best))
-    exact = tooltip(f"fold {run.get('fold', 0)}: kept epoch {best + 1}")
-    return tag("circle", exact, cx=axes.x(best), cy=axes.y(run["curve"][name][nearest]), r=6, fill=INK)
+def split(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """The lines of each group, in their order."""
+    for names, part in table.groupby(columns, sort=False):
+        yield cast("tuple[str, ...]", names), part
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", table.to_dict("records"))
+
+
+def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """With the ends of the interval of Nadeau and Bengio, and the two-sided p-value of its t statistic.
+
+    The variance of a mean over J folds is (1/J + test/train) s², not s²/J, because their training sets overlap.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    n, mean = table["n"], table["mean"]
+    error = (1 / n.where(n > 0) + table["ratio"]) ** 0.5 * table["sd"]  # NaN for one fold
+    half_width = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * error
+    p = 2 * stdtr(n - 1, -mean.abs() / error.where(error > 0))
+    return table.assign(low=mean - half_width, high=mean + half_width, p=p).drop(columns="ratio")
+
+
+def holm(p_values: pd.Series[float]) -> pd.Series[float]:
+    """Each p-value corrected by Holm's method for all of them: the smallest times their number, the next times one
+    less, and so on, never below an earlier one. NaN stays.
+
+    >>> holm(pd.Series([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    ranked = p_values.dropna().sort_values(kind="stable")
+    corrected = (ranked * np.arange(len(ranked), 0, -1)).cummax().clip(upper=1.0)
+    return corrected.reindex(p_values.index)
+
+
+CHOICE = ("candidates", "choose", "mean", "equal", "n_common", "n", "chosen", "accuracy", "best", "cost")
+
+
+def _choice(panel: pd.DataFrame) -> dict[str, Any] | None:
+    """Of the methods of a panel, by (fold, method); None if no fold has two.
+
+    `choose` has the highest mean over the folds that all methods have, `chosen` is that of each fold alone, and `cost`
+    is the mean accuracy of the best methods of the folds minus that of the chosen ones.
+    """
+    criteria = panel[VALIDATION].unstack().dropna(axis=1, how="all").round(DIGITS)
+    criteria = criteria[criteria.count(axis=1) >= 2]
+    criteria = criteria.dropna(axis=1, how="all")
+    if criteria.empty:
+        return None
+    chosen = criteria.apply(lambda fold: choose_method(fold.dropna()), axis=1)
+    means = criteria.dropna().mean().round(DIGITS)
+    common = len(criteria.dropna())
+    best = choose_method(means) if common else ""
+    accuracy = panel["instance_accuracy"].unstack().reindex_like(criteria).where(criteria.notna())
+    known = bool((accuracy.notna() == criteria.notna()).all(axis=None))
+    of_chosen = np.diag(accuracy[chosen]).mean() if known else np.nan
+    of_best = accuracy.max(axis=1).mean() if known else np.nan
+    return {
+        "candidates": len(criteria.columns),
+        "choose": best,
+        "mean": means[best] if common else np.nan,
+        "equal": ", ".join(name for name in means.index if common and name != best and means[name] == means[best]),
+        "n_common": common,
+        "n": len(criteria),
+        "chosen": ", ".join(f"{name} {folds}" for name, folds in chosen.value_counts(sort=True).items()),
+        "accuracy": of_chosen,
+        "best": of_best,
+        "cost": of_best - of_chosen,
+    }
+
+
+def choose_method(criteria: pd.Series[float]) -> str:
+    """The method with the highest criterion; of several log-mean, or else the first by name.
+
+    >>> choose_method(pd.Series({"count": 0.9, "vote": 0.9, "log-mean": 0.8}))
+    'count'
+    """
+    return min(criteria.index, key=lambda method: (-criteria[method], method != PREFERRED, method))
+
+
+def _means(groups: Any) -> pd.DataFrame:
+    columns = {"mean": ("value", _mean), "sd": ("value", "std"), "n": ("value", "count"), "ratio": ("ratio", "first")}
+    return groups.agg(**columns)
+
+
+def _mean(values: pd.Series[float]) -> float:
+    """Of those that are defined, and exact: tables round it."""
+    known = values.dropna()
+    return fmean(known) if len(known) else np.nan
+
+
+def _figures_of(run: Result) -> dict[str, Any]:
+    test, method = run.get("test") or {}, METHODS.get(run["method"])
+    return {
+        "fold": run.get("fold", 0),
+        **{figure: test.get(figure) for figure in FIGURES},
+        VALIDATION: (run.get("val") or {}).get("bag_accuracy"),
+        "seconds": run.get("seconds", 0.0),
+        "ratio": 1 / (((run.get("data") or {}).get("folds") or FOLDS) - NOT_TRAINED_ON),  # of test to training bags
+        "sees": run.get("sees_instance_labels", method is not None and method.kind.sees_instance_labels),
+    }
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    """Of settings, sources, scenarios and methods; other rows stay as they are given."""
+    method = row.method.partition(" (")[0]
+    return row.recipe, row.changed, row.source, _place(row.scenario, SCENARIOS), _place(method, list(METHODS))
+
+
+def _place(name: str, names: Sequence[str]) -> tuple[int, str]:
+    return (names.index(name), "") if name in names else (len(names), name)

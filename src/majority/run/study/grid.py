@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -9,32 +10,44 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ...data.device import choose_device
 from ...data.scenarios import SCENARIOS, majority_range
 from ...errors import InputError
-from ...files import remove_leftovers, write_shared_json
+from ...files import read_json, remove_leftovers, write_shared_json
 from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
 from ...nn.methods import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
 from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, bags_class, may_have, plan_setting
+from ..config_errors import damaged
 from ..data import make_parts, open_source
 from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
 from ..plan import check_config
-from ..record import CONFIG
+from ..record import CONFIG, Recorded
 from ..shards import Shard
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .cells import Cell, FinishedCell
 from .live import show_cells
-from .results import row_name
+from .results import Result, row_name
 from .tables import write_tables
 from .workers import run_cells, shard_lock
 
 STUDY = "study.json"
 METHOD_OPTION = "option."  # before the name of a method's option that varies
+
+Cells = Sequence[tuple[Path, Cell]]
+
+
+class StudyRecord(Recorded):
+    """study.json: what was requested."""
+
+    study: StudyConfig
+    cells: tuple[str, ...]  # their folders
 
 
 def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> list[FinishedCell]:
@@ -48,15 +61,15 @@ def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> 
     if machine.on == LOCAL:
         choose_device(machine.device)
     create_trackers(machine.log)  # raises if one cannot be used
-    cells = _checked_cells(config, out)
+    every_cell = _checked_cells(config, out)
     if (out / CONFIG).exists():
         raise InputError(f"{out} holds a run: choose another folder with --out")
-    cells = cells if shard is None else shard.take(cells)
+    cells = every_cell if shard is None else shard.take(every_cell)
     for folder, cell in cells:
         finished_result(cell.config, folder)  # raises if the folder holds a run of other settings
     _check_data(cells)
     with run_lock(out, shard_lock(shard)):
-        write_shared_json(out / STUDY, config.model_dump(mode="json", exclude_defaults=True))
+        write_request(config, every_cell, out)
         with show_cells(log) as watch:
             finished = run_cells(cells, out, machine.device, machine.jobs, watch, shard, machine.on, machine.log)
         _check_data(cells)
@@ -64,6 +77,31 @@ def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> 
             write_tables([cell.result for cell in finished if cell.result], out)
             remove_leftovers(out)
     return finished
+
+
+# ---------------------------------------------------------------------- what was requested
+
+
+def write_request(config: StudyConfig, cells: Cells, out: Path) -> None:
+    places = [str(folder.relative_to(out)) for folder, _ in cells]
+    write_shared_json(out / STUDY, {"study": config.model_dump(mode="json", exclude_defaults=True), "cells": places})
+
+
+def read_request(study: Path) -> StudyRecord | None:
+    """None if the folder holds no study, but other runs."""
+    path, cure = study / STUDY, "repeat the `majority study` command of this folder, which writes it again"
+    if not path.is_file():
+        return None
+    try:
+        return StudyRecord.model_validate_json(json.dumps(read_json(path, cure)))
+    except ValidationError as error:
+        damaged(path, error, StudyConfig.model_fields, cure)
+
+
+def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> list[str]:
+    """The cells that have no result yet."""
+    finished = {result.get("cell") for result in results}
+    return [] if request is None else [cell for cell in request.cells if cell not in finished]
 
 
 # ---------------------------------------------------------------------- the cells
@@ -148,7 +186,7 @@ def _place_of(cell: Cell) -> Path:
 # ---------------------------------------------------------------------- checks
 
 
-def _checked_cells(config: StudyConfig, out: Path) -> Sequence[tuple[Path, Cell]]:
+def _checked_cells(config: StudyConfig, out: Path) -> Cells:
     """All cells. Wrong names and settings are refused."""
     for scenario in set(config.scenarios) - set(SCENARIOS):
         majority_range(scenario, n_classes=1_000, size=1_000)
@@ -199,7 +237,7 @@ def full_names(names: Iterable[str]) -> set[str]:
     return {plan_setting(name) if name in Shorthands.model_fields else name for name in names}
 
 
-def _check_folders(cells: Sequence[tuple[Path, Cell]]) -> None:
+def _check_folders(cells: Cells) -> None:
     seen = set()
     for folder, _ in cells:
         if folder in seen:
@@ -210,7 +248,7 @@ def _check_folders(cells: Sequence[tuple[Path, Cell]]) -> None:
         seen.add(folder)
 
 
-def _check_data(cells: Sequence[tuple[Path, Cell]]) -> None:
+def _check_data(cells: Cells) -> None:
     """Methods are compared on the same bags: the files of a source must not change between cells."""
     seen: dict[tuple[str, bool], tuple[object, Path]] = {}
     for folder, cell in cells:

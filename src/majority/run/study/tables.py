@@ -1,106 +1,217 @@
-"""One row per source, scenario, method and setting: mean and deviation over the folds."""
+"""The tables of a study as text: Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from ...files import write_text
-from .results import Result, Setting, row_name, save_results, setting_of, source_name
-from .statistics import mean_by_fold, spread
+from ..report.blocks import signed
+from .figures import FIGURES, VALIDATION, StudyFigures, records, split
+from .results import Result, Setting, save_results
 
-FIGURES = {
-    "instance_accuracy": "instance accuracy",
-    "bag_accuracy": "bag accuracy",
-    "consistency_rate": "consistency rate",
-    "overestimation": "overestimation",
-}
-
-
-class RowKey(NamedTuple):
-    source: str
-    scenario: str | None
-    method: str  # with the settings that the study varies
-    setting: Setting
-
-
-def group_results(results: list[Result]) -> dict[RowKey, list[Result]]:
-    """The results, over folds and seeds, of each row. A result that occurs twice counts once."""
-    groups: dict[RowKey, list[Result]] = {}
-    for result in results:
-        key = RowKey(source_name(result), result.get("scenario"), row_name(result), setting_of(result))
-        members = groups.setdefault(key, [])
-        if result not in members:
-            members.append(result)
-    return groups
+LEGEND = (
+    "Unless stated otherwise, figures are for test bags: mean ± standard deviation over folds. n is the number of "
+    "folds in which the figure is defined."
+)
+INTERVALS = (
+    "Differences are paired by fold. Brackets hold the 95 % confidence interval of Nadeau and Bengio, with variance "
+    "(1/n + test/train) s², because the training sets of the folds overlap. p is the two-sided p-value of the same t "
+    "statistic, corrected by Holm's method for all differences in the table; the intervals are not corrected. A single "
+    "fold has neither."
+)
+RULE = (
+    "The methods that use no instance labels are compared by their validation bag accuracy: the share of validation "
+    "bags whose most frequent predicted class is the label. The one to choose has the highest mean over the folds that "
+    "all of them have; if methods are equal, log-mean is chosen, or else the first by name. The cost is what choosing "
+    "in each fold alone loses: the test instance accuracy of the best method of a fold minus that of the chosen one."
+)
+TITLES = FIGURES | {VALIDATION: "validation bag accuracy"}
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "²": "$^2$"}
+LATEX |= {"±": r"$\pm$", "−": "$-$", "[": "{[}", "]": "{]}", "<": "$<$", ">": "$>$"}
+LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
 
 
-def aggregate(results: list[Result]) -> list[dict[str, Any]]:
-    """One row per group, with n (folds), and mean and sd of each figure over the folds in which it is defined.
+SHOWN = ("macro_f1", "instance_accuracy", "bag_accuracy", "consistency_rate", VALIDATION)
 
-    Several runs of the same fold are averaged first.
+
+def title(figure: str) -> str:
     """
+    >>> title("bag_accuracy"), title("macro_f1")
+    ('Bag accuracy', 'Macro F1')
+    """
+    return TITLES[figure][0].upper() + TITLES[figure][1:]
+
+
+def place(name: str, scenario: str, recipe: str, changed: str) -> str:
+    """
+    >>> place("digits", "", "quick", "bags 20")
+    'digits, recipe quick (bags 20)'
+    """
+    return ", ".join(filter(None, [name, scenario, f"recipe {Setting(recipe, changed)}"]))
+
+
+class Table(NamedTuple):
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def figure_tables(study: StudyFigures, figure: str) -> list[Table]:
+    """One table per setting and scenario, with a row per method and a column per source; none of what is unknown."""
+    rows = study.rows[study.rows["figure"] == figure]
+    return _by_source(rows, title(figure), measured)
+
+
+def difference_tables(study: StudyFigures) -> list[Table]:
+    """One table per reference, setting and scenario."""
+    tables = []
+    for reference in study.references:
+        rows = study.differences[study.differences["reference"] == reference]
+        tables += _by_source(rows, f"{title(study.main)} minus that of {reference}", difference)
+    return tables
+
+
+def choice_tables(study: StudyFigures) -> list[Table]:
+    """What to choose in each panel, or nothing."""
+    made = study.choices
+    if made.empty:
+        return []
+    costs = ["accuracy", "best", "cost"] if made["cost"].notna().any() else []
     rows = []
-    for (source, scenario, method, (recipe, changed)), members in group_results(results).items():
-        folds = {member.get("fold", 0) for member in members}
-        row: dict[str, Any] = {"source": source, "scenario": scenario, "method": method, "recipe": recipe}
-        row["n"] = len(folds)
-        for figure in FIGURES:
-            found = spread([*mean_by_fold(members, figure).values()])
-            row[figure], row[f"{figure}_sd"] = (found.mean, found.sd) if found else (None, None)
-        row["seconds"] = sum(member.get("seconds", 0.0) for member in members)
-        rows.append(row | {"runs": len(members), "changed": changed})
-    return rows
+    for one in records(made):
+        names = [one["source"], one["scenario"] or "-", str(Setting(one["recipe"], one["changed"]))]
+        unknown = f"unknown: no fold has all {one['candidates']} methods"
+        mean = f"{_three(one['mean'])} (n={one['n_common']})"
+        chosen = [one["choose"] or unknown, mean, one["equal"] or "-", one["chosen"]]
+        rows.append([*names, *chosen, *(_three(one[name]) for name in costs), str(one["n"])])
+    titles = {"mean": "validation bag accuracy", "chosen": "chosen in each fold", "accuracy": "their accuracy"}
+    head = ["source", "scenario", "recipe", "choose", "mean", "equal", "chosen", *costs, "n"]
+    return [Table("Choosing without instance labels", [titles.get(name, name) for name in head], rows)]
 
 
-def write_tables(results: list[Result], out: Path) -> None:
-    """Write OUT/table.md, OUT/table.csv and OUT/results.jsonl; nothing if there are no results."""
-    if results:
-        save_results(out)
-        rows = aggregate(results)
-        write_text(out / "table.md", as_markdown(rows))
-        write_text(out / "table.csv", as_csv(rows))
+def all_tables(study: StudyFigures) -> list[Table]:
+    of_figures = [table for figure in SHOWN for table in figure_tables(study, figure)]
+    return [*of_figures, *difference_tables(study), *choice_tables(study)]
+
+
+def _by_source(rows: pd.DataFrame, name: str, shown: Any) -> list[Table]:
+    tables = []
+    for (recipe, changed, scenario), block in split(rows, ["recipe", "changed", "scenario"]):
+        if not block["n"].any():
+            continue
+        sources = block["source"].unique().tolist()
+        texts = {(row["method"], row["source"]): shown(row) for row in records(block)}
+        lines = [[name, *(texts.get((name, source), "-") for source in sources)] for name in block["method"].unique()]
+        tables.append(Table(place(name, scenario, recipe, changed), ["method", *sources], lines))
+    return tables
+
+
+# ---------------------------------------------------------------------- values as text
+
+
+def measured(row: dict[str, Any]) -> str:
+    """
+    >>> measured({"mean": 0.5, "sd": 0.014, "n": 2, "runs": 4})
+    '0.500 ± 0.014 (n=2, 4 runs)'
+    """
+    runs = "" if row["runs"] == row["n"] else f", {row['runs']} runs"
+    return f"{with_deviation(row['mean'], row['sd'])} (n={row['n']}{runs})"
+
+
+def difference(row: dict[str, Any]) -> str:
+    """
+    >>> difference({"mean": 0.1, "low": 0.05, "high": 0.15, "n": 5, "p_holm": 0.004})
+    '+0.100 [+0.050, +0.150] (n=5, p=0.004)'
+    """
+    ends = "" if pd.isna(row["low"]) else f" [{signed(row['low'], 3)}, {signed(row['high'], 3)}]"
+    p = "" if pd.isna(row["p_holm"]) else ", p<0.001" if row["p_holm"] < 0.001 else f", p={row['p_holm']:.3f}"
+    return f"{signed(row['mean'], 3)}{ends} (n={row['n']}{p})"
+
+
+def with_deviation(mean: float, sd: float, digits: int = 3, sign: str = "") -> str:
+    """
+    >>> with_deviation(0.912, 0.0134), with_deviation(0.912, float("nan")), with_deviation(float("nan"), 0.0)
+    ('0.912 ± 0.013', '0.912', '-')
+    """
+    if pd.isna(mean):
+        return "-"
+    return f"{mean:{sign}.{digits}f}" + ("" if pd.isna(sd) else f" ± {sd:.{digits}f}")
 
 
 def format_figure(row: dict[str, Any], figure: str) -> str:
-    """0.912 ± 0.013, or 0.912 for one fold, or - where it is not defined."""
-    value, deviation = row[figure], row[f"{figure}_sd"]
-    if value is None:
-        return "-"
+    """The figure of a row of `StudyFigures.table`, and its folds if they are not all of the row."""
     digits, sign = (1, "+") if figure == "overestimation" else (3, "")
-    mean = f"{value:{sign}.{digits}f}"
-    return mean if deviation is None else f"{mean} ± {deviation:.{digits}f}"
+    shown = with_deviation(row[figure], row[f"{figure}_sd"], digits, sign)
+    return shown if row[f"{figure}_n"] == row["n"] else f"{shown} (n={row[f'{figure}_n']})"
 
 
-def as_markdown(rows: list[dict[str, Any]]) -> str:
-    head = ["source", "scenario", "method", "n", *FIGURES.values(), "recipe", "changed"]
-    lines = []
-    for row in rows:
-        names = [row["source"], row["scenario"] or "-", row["method"], row["n"]]
-        figures = [format_figure(row, figure) for figure in FIGURES]
-        lines.append([*names, *figures, row["recipe"], row["changed"] or "-"])
-    return markdown_table(head, lines)
+def _three(value: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.3f}"
 
 
-def as_csv(rows: list[dict[str, Any]]) -> str:
-    return csv_text(rows[0], (row.values() for row in rows))
+# ---------------------------------------------------------------------- files
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def write_tables(results: Sequence[Result], out: Path) -> None:
+    """Write OUT/table.md, OUT/table.csv and OUT/results.jsonl; nothing if there are no results."""
+    if results:
+        save_results(out)
+        table = StudyFigures(results).table()
+        write_text(out / "table.md", as_markdown(printed_table(table)))
+        write_text(out / "table.csv", table.to_csv(index=False, lineterminator="\n"))
+
+
+def printed_table(table: pd.DataFrame, figures: Sequence[str] = (*FIGURES,)) -> Table:
+    """Of `StudyFigures.table`, with these figures; without those that no row has."""
+    shown = {figure: FIGURES[figure] for figure in figures if table[figure].notna().any()}
+    rows = [
+        [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
+        + [format_figure(row, figure) for figure in shown]
+        + [row["recipe"], row["changed"] or "-"]
+        for row in records(table)
+    ]
+    return Table("", ["source", "scenario", "method", "n", *shown.values(), "recipe", "changed"], rows)
+
+
+def markdown(tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """All tables, with what is needed to read them."""
+    made = [f"## {table.title}\n\n{as_markdown(table)}" for table in tables]
+    return "\n".join([f"{note}\n" for note in (LEGEND, INTERVALS, RULE, *notes)] + made)
+
+
+def as_markdown(table: Table) -> str:
     """
-    >>> print(markdown_table(["name", "n"], [["a|b", 2]]), end="")
+    >>> print(as_markdown(Table("", ["name", "n"], [["a|b", "2"]])), end="")
     | name | n |
     | --- | --- |
     | a\\|b | 2 |
     """
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    lines = [table.head, ["---"] * len(table.head), *table.rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([head, *rows])
-    return file.getvalue()
+def latex(tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """Tables to include with \\input; they need no package."""
+    head = "".join(f"% {note.replace('±', '+-').replace('²', '^2')}\n" for note in (LEGEND, INTERVALS, *notes))
+    return "\n".join([head, *map(_as_latex, tables)])
+
+
+def _as_latex(table: Table) -> str:
+    lines = ["".join(LATEX.get(letter, letter) for letter in " \0 ".join(line)) for line in (table.head, *table.rows)]
+    head, *rows = (line.replace("\0", "&") + r" \\" for line in lines)
+    caption = "".join(LATEX.get(letter, letter) for letter in table.title)
+    begin = [r"\begin{table}", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{'l' * len(table.head)}}}", r"\hline"]
+    return "\n".join([*begin, head, r"\hline", *rows, r"\hline", r"\end{tabular}", r"\end{table}", ""])
+
+
+def long_csv(study: StudyFigures) -> str:
+    """One line per value of every table."""
+    rows = pd.concat([study.rows.drop(columns="p"), study.differences])
+    rows = rows[rows["n"] > 0].astype({"runs": "Int64"})
+    names = ["figure", "reference", "source", "scenario", "method", "recipe", "changed"]
+    columns = [*names, "n", "runs", "mean", "sd", "low", "high", "p", "p_holm"]
+    return rows.reindex(columns=columns).to_csv(index=False, lineterminator="\n", float_format="%.6f")
