@@ -169,8 +169,8 @@ class RunConfig(Part):
     title: ClassVar[str] = "Method and recipe"
     hidden: ClassVar[tuple[str, ...]] = ("bags", "labels", "short")
     bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
-    labels: Labels = Labels()
-    short: Shorthands = Shorthands()
+    labels: Labels = Field(default_factory=Labels)
+    short: Shorthands = Field(default_factory=Shorthands)
     method: Annotated[Name, USUAL] = AUTO
     """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
     recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE

@@ -25,7 +25,12 @@ class Part(BaseModel):
     """The text below a field says what the option means."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        defer_build=True,  # a command pays for those that it uses
     )
     title: ClassVar[str] = ""  # of the group of options
     hidden: ClassVar[tuple[str, ...]] = ()  # fields that are no options

@@ -22,7 +22,7 @@ Figure = Annotated[float, Ge(-1e12), Le(1e12)]
 
 
 class Fields(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class Epoch(Fields):
