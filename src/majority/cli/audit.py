@@ -23,7 +23,8 @@ def audit(
     out: Annotated[Path, Parameter(help="A folder; it gets label.html, to-label.csv and audit.json.")] = Path("audit"),
     more: Annotated[int | None, Parameter(help="Draw so many further instances for the audit in --out.")] = None,
     answers: Annotated[
-        list[Path] | None, Parameter(help="Labelled instances: print what they say. Once for each annotator.")
+        list[Path] | None,
+        Parameter(help="Labelled instances: print what they say. Once for each annotator.", negative=""),
     ] = None,
     calibrate: Annotated[
         bool, Parameter(help="Keep the temperature with the classifier.", negative="", show_default=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..files import write_text
+from ..io import CustomBags
 from ..io.custom.images import read_image
 from ..predict.audit_figures import OTHER
 from .audit_files import CANNOT_TELL, AuditRecord
@@ -31,7 +32,7 @@ def write_audit_page(
     """Write the page; answers that are not empty are filled in."""
     images = population.bags.store.ndim == 4
     listed, features = (np.empty(0, np.int64), []) if images else typical_ranges(population)
-    side = _side_of_tiles(population) if images else None
+    side = _side_of_images(population) if images else None
     items = []
     for number, position in enumerate(population.design.draw(len(record.bags)).tolist()):
         at = int(population.bags.index[position])
@@ -44,8 +45,9 @@ def write_audit_page(
             item["values"] = [_short(value) for value in np.asarray(population.bags.store[at])[listed]]
         if population.source is not None and population.source.paths is not None:
             item["path"] = str(population.source.paths[at])
-        if side is not None:
-            item["surroundings"] = png_data_uri(_surroundings(population, position, side))
+        around = None if side is None else _surroundings(population, position, side)
+        if around is not None:
+            item["surroundings"] = png_data_uri(around)
         if population.bags.coordinates is not None:
             item["map"] = _map(population, position)
         if show_predictions:
@@ -103,17 +105,20 @@ def _picture(population: Population, at: int) -> np.ndarray:  # (h, w, channels)
     return read_image(file, shape) if max(shape[:2]) > max(seen.shape[:2]) else seen
 
 
-def _side_of_tiles(population: Population) -> float | None:
-    """The side of a tile in the units of the coordinates. Images that lie in no rows have a pixel per whole unit."""
-    places = population.bags.coordinates
+def _side_of_images(population: Population) -> float | None:
+    """The side of an image in the units of the coordinates: the distance of neighbours in rows; where images lie in no
+    rows, and have whole coordinates, their width in pixels."""
+    places, source = population.bags.coordinates, population.source
     if places is None:
         return None
-    of_images = float(population.bags.store.shape[2]) if places.dtype.kind in "iu" else None
-    return usual_spacing(population.bags) or of_images
+    files = source.image_files if isinstance(source, CustomBags) else None
+    width = float(population.bags.store.shape[2] if files is None else files.widths[1])
+    return usual_spacing(population.bags) or (width if places.dtype.kind in "iu" else None)
 
 
-def _surroundings(population: Population, position: int, side: float) -> np.ndarray:
-    """What the other images of its bag show around an instance: three times as wide and high, with a frame."""
+def _surroundings(population: Population, position: int, side: float) -> np.ndarray | None:
+    """What the other images of its bag show around an instance: three times as wide and high, with a frame. None if no
+    other image is near."""
     bags, places = population.bags, population.bags.coordinates
     assert places is not None
     height, width, channels = bags.store.shape[1:]
@@ -123,6 +128,8 @@ def _surroundings(population: Population, position: int, side: float) -> np.ndar
     if places.dtype.kind == "f":  # y upwards, as on maps
         steps[:, 1] *= -1
     near = (np.abs(steps) < 2).all(axis=1)
+    if (of_bag[near] == position).all():
+        return None
     sheet = np.full((5 * height, 5 * width, channels), 255, np.uint8)
     for i, (x, y) in zip(of_bag[near], np.round((steps[near] + 2) * [width, height]).astype(int), strict=True):
         sheet[y : y + height, x : x + width] = bags.store[int(bags.index[i])]
