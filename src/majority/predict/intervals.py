@@ -101,13 +101,8 @@ def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...),
 
 def _bags_of_shares(outcome: Outcome) -> dict[str, np.ndarray]:
     """How many bags each figure is over that is a share of bags or instances. Of classes: (T,)."""
-    bags = {name: (whole > 0).sum() for name, (_, whole) in outcome.shares.items()}
+    bags = {name: (whole > 0).sum() for name, (_, whole) in outcome.ratios.items() if name != "overestimation"}
     if outcome.margins is not None:
         _, true, predicted = outcome.margins
-        of_class = {"precision": (predicted > 0).sum(axis=0), "recall": (true > 0).sum(axis=0)}
-        bags |= {f"class {name}": counts for name, counts in of_class.items()}
-        bags["instance_accuracy"] = true.any(axis=1).sum()
-        if outcome.background is not None:
-            bags |= {f"background_{name}": counts[outcome.background] for name, counts in of_class.items()}
-            bags["voter_accuracy"] = np.delete(true, outcome.background, axis=1).any(axis=1).sum()
+        bags |= {"class precision": (predicted > 0).sum(axis=0), "class recall": (true > 0).sum(axis=0)}
     return {name: np.asarray(count) for name, count in bags.items()}

@@ -113,34 +113,41 @@ class Outcome:
 
     def figures(self, weights: np.ndarray, calibration: np.ndarray | None) -> dict[str, np.ndarray]:
         """(r, b) how often each bag counts, and (r, bins, 3) for these samples -> by name (r,); NaN: not defined."""
-        figures = {name: _ratio(weights @ part, weights @ whole) for name, (part, whole) in self.shares.items()}
+        figures = {name: _ratio(weights @ part, weights @ whole) for name, (part, whole) in self.ratios.items()}
         if self.margins is None or calibration is None:
             return figures
         margins = Margins(*(weights @ of_bags for of_bags in self.margins))
-        figures = confusion_rates(margins) | {"calibration_error": calibration_error(calibration)} | figures
-        if self.background is not None:
-            figures |= background_rates(margins, self.background)
-        if self.compared.any():
-            figures["overestimation"] = _ratio(weights @ (self.surplus * self.compared), weights @ self.compared)
-        return figures
+        return confusion_rates(margins) | {"calibration_error": calibration_error(calibration)} | figures
 
-    @property
-    def shares(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The figures that are shares of bags or of counts: (b,) the part and (b,) the whole in each bag."""
-        shares = {}
+    @cached_property
+    def ratios(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The figures that are ratios: (b,) numerator and (b,) denominator in each bag. All but `overestimation` are
+        shares."""
+        ratios = {}
         if self.labels is not None:
             labels, known = self.labels, self.labels.known
             right = labels.allows(self.predicted)
-            shares = {"bag_accuracy": (labels.allows(self.counted), known), "method_bag_accuracy": (right, known)}
-            shares["consistency_rate"] = (right & (self.counted == self.predicted), right)
+            ratios = {"bag_accuracy": (labels.allows(self.counted), known), "method_bag_accuracy": (right, known)}
+            ratios["consistency_rate"] = (right & (self.counted == self.predicted), right)
             if labels.runner_up is not None:
                 second = runner_up_of(self.votes, self.background)
                 ranked = labels.seconds != UNKNOWN
                 in_order = (self.counted == labels.winners) & (second == labels.seconds)
-                shares["runner_up_accuracy"] = (in_order & ranked, ranked)
+                ratios["runner_up_accuracy"] = (in_order & ranked, ranked)
         if self.background is not None:
-            shares["background_share"] = (self.hard_counts[:, self.background], self.hard_counts.sum(axis=1))
-        return shares
+            ratios["background_share"] = (self.hard_counts[:, self.background], self.hard_counts.sum(axis=1))
+        if self.margins is None:
+            return ratios
+        hits, true, predicted = self.margins
+        ratios["instance_accuracy"] = (hits.sum(axis=1), true.sum(axis=1))
+        if self.background is not None:
+            found, others = hits[:, self.background], np.delete(np.arange(self.n_true), self.background)
+            ratios["background_precision"] = (found, predicted[:, self.background])
+            ratios["background_recall"] = (found, true[:, self.background])
+            ratios["voter_accuracy"] = (hits[:, others].sum(axis=1), true[:, others].sum(axis=1))
+        if self.compared.any():
+            ratios["overestimation"] = (self.surplus * self.compared, self.compared)
+        return ratios
 
     @property
     def fully_known(self) -> np.ndarray:  # (b,) whether all instances of the bag are known
@@ -226,17 +233,6 @@ def confusion_rates(margins: Margins) -> dict[str, np.ndarray]:
         "instance_accuracy": _ratio(hits.sum(axis=-1), true.sum(axis=-1)),
         "macro_f1": _ratio(np.nan_to_num(_ratio(2 * hits, true + predicted)).sum(axis=-1), seen),
         "mean_iou": _ratio(np.nan_to_num(_ratio(hits, true + predicted - hits)).sum(axis=-1), seen),
-    }
-
-
-def background_rates(margins: Margins, background: int) -> dict[str, np.ndarray]:
-    """By name (...,): how well the background is found, and the accuracy over all other instances."""
-    hits, true, predicted = margins
-    others = np.delete(np.arange(true.shape[-1]), background)
-    return {
-        "background_precision": _ratio(hits[..., background], predicted[..., background]),
-        "background_recall": _ratio(hits[..., background], true[..., background]),
-        "voter_accuracy": _ratio(hits[..., others].sum(axis=-1), true[..., others].sum(axis=-1)),
     }
 
 

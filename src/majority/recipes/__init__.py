@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..log import Log, no_log
 from ..losses import BagLoss, CountLoss
 from ..nn.heads import Head
-from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, Method, sees_instance_labels
+from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
 from ..training.callbacks import Callback
@@ -85,14 +85,17 @@ class Recipe:
         one that the recipe works with."""
         if name != AUTO or self.losses:
             return name
-        return DEFAULT_METHOD if DEFAULT_METHOD in self._supported_methods() else self._supported_methods()[0]
+        able = self._methods()
+        return DEFAULT_METHOD if DEFAULT_METHOD in able else able[0]
 
-    def _supported_methods(self) -> list[str]:
-        """The methods that this recipe works with."""
-        return [method.name for method in METHODS.values() if self._supports(method)]
+    def _methods(self) -> list[str]:
+        """Those that this recipe works with."""
+        return [one.name for one in METHODS.values() if self.kind is None or issubclass(one.kind, self.kind)]
 
-    def _supports(self, method: Method) -> bool:
-        return self.kind is None or issubclass(method.kind, self.kind)
+    def check_method(self, name: str) -> None:
+        name, able = self.resolve_method(name), self._methods()
+        if name != AUTO and METHODS.find(name).name not in able:
+            raise InputError(f"recipe {self.name} does not work with method {name}: use method {' or '.join(able)}")
 
     def check_instance_labels(self, method: str) -> None:
         """Refuse what cannot learn the labels of some instances."""
@@ -105,14 +108,6 @@ class Recipe:
             raise InputError(
                 f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave them out"
             )
-
-    def check_method(self, name: str) -> None:
-        name = self.resolve_method(name)
-        if name == AUTO:
-            return
-        if not self._supports(METHODS.find(name)):
-            able = " or ".join(self._supported_methods())
-            raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))

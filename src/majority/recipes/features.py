@@ -1,6 +1,8 @@
-"""Bags of features in place of instances."""
+"""What a network says of all bags, and bags of its features in place of instances."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -8,20 +10,28 @@ from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
+from ..data.loader import Batch
 from ..nn.model import Model
 from ..predict.evaluate import all_batches, batch_features
 from ..training.distributed import gather_pass
 
 
-def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
-    """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
+def gather_rows(model: Model, bags: Bags, device: str, rows_of: Callable[[Batch, Tensor], Tensor]) -> Tensor:
+    """The rows that the function makes of each batch and its features, in the order of the bags. The network is in eval
+    mode; several processes share the work."""
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
+
+    def of_part(part: Bags) -> Tensor:
+        with torch.inference_mode():
+            rows = [rows_of(batch, batch_features(model, batch)) for batch in all_batches(part, chosen)]
+        return torch.cat(rows)
+
+    return gather_pass(bags, of_part)
+
+
+def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
+    """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
     alone = bags.one_per_instance()
-
-    def features_of(part: Bags) -> Tensor:
-        return torch.cat([batch_features(model, batch).cpu() for batch in all_batches(part, chosen)])
-
-    with torch.inference_mode():
-        features = gather_pass(alone, features_of)
+    features = gather_rows(model, alone, device, lambda batch, features: features.cpu())
     return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

@@ -16,16 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ..data.bags import Bags
-from ..data.device import choose_device
+from ..data.loader import Batch
 from ..nn.model import Model
-from ..predict.evaluate import all_batches, outputs
 from ..predict.label_likelihood import RELATIVE, LabelEvidence, voting_shares
-from ..training.distributed import gather_pass
+from .features import gather_rows
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
 HIGHEST_PRIOR, LOWEST_PRIOR, PRIOR_POWER = 3.0, 0.5, 4  # of adjusted-mean; other losses have the prior 1
@@ -35,18 +33,14 @@ DISCOUNT = 0.05  # of the validation labels' evidence: they are few, and have ch
 def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool = False) -> np.ndarray:  # (b, C)
     """The (weighted) mean probability of each class over the instances of each bag; `hard`: the (weighted) share of the
     instances that are predicted as it."""
-    chosen = choose_device(device)
 
-    def shares_of(part: Bags) -> Tensor:
-        shares = []
-        for batch, output in outputs(model.to(chosen), all_batches(part, chosen)):
-            votes = output.instance_log_probs.exp()
-            if hard:
-                votes = one_hot(votes.argmax(dim=1), votes.shape[1]).float()
-            shares.append(batch.segments.mean(batch.segments.weigh(votes)))
-        return torch.cat(shares)
+    def shares(batch: Batch, features: Tensor) -> Tensor:
+        votes = model.aggregate(features, batch.segments).instance_log_probs.exp()
+        if hard:
+            votes = one_hot(votes.argmax(dim=1), votes.shape[1]).float()
+        return batch.segments.mean(batch.segments.weigh(votes))
 
-    return gather_pass(bags, shares_of).double().cpu().numpy()
+    return gather_rows(model, bags, device, shares).double().cpu().numpy()
 
 
 def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:

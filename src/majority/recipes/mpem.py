@@ -22,15 +22,15 @@ import torch
 from torch import Tensor
 
 from ..data.bags import Bags
-from ..data.device import choose_device
+from ..data.loader import Batch
 from ..errors import InputError
 from ..fields import check_fields
 from ..files import write_atomically
 from ..nn.model import Model
-from ..predict.evaluate import all_batches, batch_features
-from ..training.distributed import from_first, gather_pass
+from ..training.distributed import from_first
 from ..training.state import Fitted
 from . import single
+from .features import gather_rows
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
@@ -100,21 +100,15 @@ def _write_left_out(path: Path, candidates: np.ndarray, left_out: np.ndarray) ->
 
 def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
     """(n,) distance of each instance to the mean feature of its bag's label, see `distances`."""
-    chosen = choose_device(device)
-    model.to(chosen).eval()
 
-    @torch.inference_mode()
-    def read(part: Bags) -> Tensor:  # (n, d + 2): features, predicted class, whether the bag was predicted right
-        rows = []
-        for batch in all_batches(part, chosen):
-            features = batch_features(model, batch)
-            output = model.aggregate(features, batch.segments)
-            right = batch.segments.spread(batch.target.allows(output.bag_log_probs.argmax(dim=1)))
-            classes = output.instance_log_probs.argmax(dim=1)
-            rows.append(torch.cat([features, classes[:, None], right[:, None]], dim=1).cpu())
-        return torch.cat(rows)
+    def read(
+        batch: Batch, features: Tensor
+    ) -> Tensor:  # features, predicted class, whether the bag was predicted right
+        output = model.aggregate(features, batch.segments)
+        right = batch.segments.spread(batch.target.allows(output.bag_log_probs.argmax(dim=1)))
+        return torch.cat([features, output.instance_log_probs.argmax(dim=1)[:, None], right[:, None]], dim=1).cpu()
 
-    table = gather_pass(bags, read).numpy()
+    table = gather_rows(model, bags, device, read).numpy()  # (n, d + 2)
     labels = np.repeat(np.where(bags.bag_labels.named, bags.bag_labels.winners, -1), bags.sizes)
     return distances(table[:, :-2], table[:, -2].astype(np.int64), labels, table[:, -1] > 0)
 

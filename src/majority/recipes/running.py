@@ -68,16 +68,18 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
     _check(stages)
     results = dict(given or {})
     needed = needed_stages(stages, results)
-    alone = len(stages) == 1
+    once = {stage.name for stage in stages if stage.once}
     with show_stages(run.title, sum(stage.epochs for stage in needed)) as progress:
+        own = replace(run, callbacks=[*filter(None, [progress]), *run.callbacks], results=results)
         for number, stage in enumerate(needed, start=1):
-            _free_networks(results, needed[number - 1 :], [stage.name for stage in stages if stage.once])
-            folder = run.folder if run.folder is None or alone else run.folder / STAGES / stage.name
-            place = f"stage {number} of {len(needed)}: {stage.name}"
-            title = run.title if run.title is None or alone else f"{place} · {run.title}"
-            callbacks = [*filter(None, [progress]), *run.callbacks]
-            own = replace(run, stage=stage, folder=folder, title=title, callbacks=callbacks, results=results)
-            results[stage.name] = _run_alone(own) if alone else _run_stage(own)
+            _free_networks(results, needed[number - 1 :], once)
+            own = replace(own, stage=stage)
+            if len(stages) == 1:  # in the run folder itself; for callbacks, a further training is its only stage
+                results[stage.name] = _train(own, stage.start(own), run.phase)
+            else:
+                folder = run.folder and run.folder / STAGES / stage.name
+                title = run.title and f"stage {number} of {len(needed)}: {stage.name} · {run.title}"
+                results[stage.name] = _run_stage(replace(own, folder=folder, title=title))
             if progress is not None:
                 progress.before += stage.epochs
     names = [stage.name for stage in stages if stage.name in results]
@@ -111,9 +113,9 @@ def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[
     return [stage for stage in stages if stage.name in needed and stage.name not in given]
 
 
-def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: Sequence[str]) -> None:
+def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: set[str]) -> None:
     """Those that none of these stages uses, and that are not kept."""
-    used = {name for stage in stages for name in stage.inputs} | {*kept}
+    used = {name for stage in stages for name in stage.inputs} | kept
     used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
     results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
 
@@ -121,10 +123,10 @@ def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: Se
 def _check(stages: Sequence[Stage]) -> None:
     names: set[str] = set()
     for stage in stages:
-        if missing := {*stage.inputs} - names:
-            raise InputError(f"stage {stage.name} uses {missing.pop()}, which is no earlier stage: correct the list")
         if stage.name in names:
             raise InputError(f"two stages are called {stage.name}: give each its own name")
+        if missing := {*stage.inputs} - names:
+            raise InputError(f"stage {stage.name} uses {missing.pop()}, which is no earlier stage: correct the list")
         names.add(stage.name)
 
 
@@ -147,24 +149,20 @@ def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- one stage
 
 
-def _run_alone(run: Run) -> Result:
-    """The stage of a recipe that has no other, in the run folder itself. For callbacks, a further training is one."""
-    return _train(run, run.stage.start(run), run.phase)
-
-
 def _run_stage(run: Run) -> Result:
     stage, folder = run.stage, run.folder
-    saved = from_first(lambda: _read(stage, folder))
     if stage.choose is not None:
-        return saved[0] if saved is not None else _choose(run, stage.choose)
+        return Result(about=_choose(run, stage.choose))
+    saved = from_first(lambda: _read(stage, folder))
     model = stage.start(run)
     if saved is None:
         result = _train(run, model, f"{run.phase}/{stage.name}" if run.phase else stage.name)
         from_first(lambda: _write(folder, result))
     else:
-        result = replace(saved[0], model=model)
-        check_weights(saved[1], model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE_FILE)
-        model.load_state_dict(saved[1])
+        fitted, weights = saved
+        check_weights(weights, model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE_FILE)
+        model.load_state_dict(weights)
+        result = Result(model, fitted)
     model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
     if result.fitted is not None:
         loss = "validation loss" if result.fitted.loss_name == "val_loss" else "training loss"
@@ -173,15 +171,20 @@ def _run_stage(run: Run) -> Result:
     return result
 
 
-def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> Result:
+def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+    """What the stage chooses, or has chosen before."""
+    file = None if run.folder is None else run.folder / OUTCOME
+    saved = from_first(lambda: _read_choice(file))
+    if saved is not None:
+        return saved
     found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
-    result = Result(about=from_first(lambda: found))
-    for title, line in result.about.get("lines", {}).items():
+    about: dict[str, Any] = from_first(lambda: found)
+    for title, line in about.get("lines", {}).items():
         run.log(f"{title}: {line}")
-    for warning in result.about.get("warnings", []):
+    for warning in about.get("warnings", []):
         run.log(f"warning: {warning}")
-    from_first(lambda: _write(run.folder, result))
-    return result
+    from_first(lambda: _write_choice(file, about))
+    return about
 
 
 def _train(run: Run, model: Model, shown: str) -> Result:
@@ -199,42 +202,47 @@ def _write(folder: Path | None, result: Result) -> None:
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    if result.model is None:
-        write_json(folder / OUTCOME, {"chosen": result.about, "checksum": _checksum(result.about)})
-        return
     write_weights(folder / WEIGHTS, result.model.state_dict())
     if result.fitted is not None:
         write_json(folder / OUTCOME, result.fitted.outcome)
         (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _read(stage: Stage, folder: Path | None) -> tuple[Result, Weights] | None:
-    """The result of a finished stage, without its network, and its weights."""
-    needed = ([] if stage.choose else [WEIGHTS]) + ([OUTCOME] if stage.choose or stage.settings else [])
-    if folder is None or not all((folder / name).exists() for name in needed):
+def _read(stage: Stage, folder: Path | None) -> tuple[Fitted | None, Weights] | None:
+    """How a finished stage was trained, and its weights."""
+    if folder is None or not all(
+        (folder / name).exists() for name in (WEIGHTS, *([OUTCOME] if stage.settings else []))
+    ):
         return None
-    if stage.choose is not None:
-        saved = read_json(folder / OUTCOME, REMOVE_FILE)
-        chosen = saved.get("chosen")
-        if not isinstance(chosen, dict) or saved.get("checksum") != _checksum(chosen):
-            raise InputError(f"{folder / OUTCOME} is damaged (it was changed): {REMOVE_FILE}")
-        return Result(about=chosen), {}
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    fitted = _read_fitted(folder) if stage.settings else None
-    return Result(fitted=fitted), read_weights(folder / WEIGHTS, REMOVE_FILE)[0]
+    fitted = None
+    if stage.settings is not None:
+        fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE_FILE), folder / OUTCOME, REMOVE_FILE)
+        fitted.history = read_lines(folder / METRICS, REMOVE_FOLDER)
+        if fitted.best_epoch >= fitted.epochs:
+            found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
+            raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")
+    return fitted, read_weights(folder / WEIGHTS, REMOVE_FILE)[0]
+
+
+def _write_choice(file: Path | None, about: dict[str, Any]) -> None:
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, {"chosen": about, "checksum": _checksum(about)})
+
+
+def _read_choice(file: Path | None) -> dict[str, Any] | None:
+    if file is None or not file.exists():
+        return None
+    saved = read_json(file, REMOVE_FILE)
+    about = saved.get("chosen")
+    if not isinstance(about, dict) or saved.get("checksum") != _checksum(about):
+        raise InputError(f"{file} is damaged (it was changed): {REMOVE_FILE}")
+    return about
 
 
 def _checksum(chosen: Mapping[str, Any]) -> int:
     return crc32(json.dumps(chosen, sort_keys=True).encode())
-
-
-def _read_fitted(folder: Path) -> Fitted:
-    fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE_FILE), folder / OUTCOME, REMOVE_FILE)
-    fitted.history = read_lines(folder / METRICS, REMOVE_FOLDER)
-    if fitted.best_epoch >= fitted.epochs:
-        found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
-        raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")
-    return fitted
 
 
 def temporary_files(folder: Path) -> list[Path]:

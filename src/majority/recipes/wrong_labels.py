@@ -63,13 +63,12 @@ def train_again(trained: Trained, run: Run) -> Trained:
 def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
     """The run, in a folder of its own, with the corrections that `find_wrong_labels` names, of training and validation
     bags."""
-    again = replace(run, phase=ROBUST, folder=run.folder and run.folder / ROBUST, shared={})
-    again = replace(again, title=run.title and f"{run.title}, again")
+    folder, title = run.folder and run.folder / ROBUST, run.title and f"{run.title}, again"
+    again = replace(run, phase=ROBUST, folder=folder, title=title, shared={})
     if run.val is run.train:
         corrected = _without_wrong_labels(again, run.val, about)
         return replace(corrected, val=corrected.train)
-    n, corrections = len(run.train), about["corrections"]
-    val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
+    val = _correct(run.val, about["corrections"], first=len(run.train))
     if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
         val = run.val
     return _without_wrong_labels(again, val, about)
@@ -133,10 +132,11 @@ def describe_wrong_labels(found: Mapping[str, Any]) -> str:
     return f"{share} of {found['bags']:,}: {used} {len(corrections) - other:,}"
 
 
-def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
-    """The bags with these labels; bags of other numbers keep theirs."""
-    numbers = {int(bag): label for bag, label in corrections.items() if 0 <= int(bag) < len(bags)}
-    return bags.with_other_labels(numbers) if numbers else bags
+def _correct(bags: Bags, corrections: Mapping[str, str], first: int = 0) -> Bags:
+    """The bags with these labels, by their numbers from `first` on; other bags keep theirs."""
+    numbers = {int(bag) - first: label for bag, label in corrections.items()}
+    known = {bag: label for bag, label in numbers.items() if 0 <= bag < len(bags)}
+    return bags.with_other_labels(known) if known else bags
 
 
 def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:

@@ -50,13 +50,16 @@ class PatchFeatures(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        values = channels * PATCH**2
-        self.out_features = COMPONENTS
-        self.register_buffer("whitening", torch.zeros(values, channels, PATCH, PATCH))
-        self.register_buffer("shift", torch.zeros(values))
-        self.register_buffer("centroids", torch.zeros(CENTROIDS, values))
-        self.register_buffer("mean", torch.zeros(4 * CENTROIDS))
-        self.register_buffer("components", torch.zeros(COMPONENTS, 4 * CENTROIDS))
+        values, self.out_features = channels * PATCH**2, COMPONENTS
+        shapes = {
+            "whitening": (values, channels, PATCH, PATCH),
+            "shift": (values,),
+            "centroids": (CENTROIDS, values),
+            "mean": (4 * CENTROIDS,),
+            "components": (COMPONENTS, 4 * CENTROIDS),
+        }
+        for name, shape in shapes.items():
+            self.register_buffer(name, torch.zeros(shape))
 
     def similarities(self, images: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 CENTROIDS)
         white = functional.conv2d(reduce_images(images), self.whitening, self.shift)
@@ -128,12 +131,10 @@ def spec_on_features(run: Run, model: Model) -> tuple[ModelSpec, Normalise]:
 @torch.no_grad()
 def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int) -> None:
     """Fill the buffers of `features` from the images of these bags. Labels are not used."""
-    used = np.unique(bags.index)
-    generator = torch.Generator().manual_seed(seed)
+    used, generator = np.unique(bags.index), torch.Generator().manual_seed(seed)
     order = torch.randperm(len(used), generator=generator).numpy()
     some, more = (used[np.sort(order[:number])] for number in (IMAGES, IMAGES_OF_COMPONENTS))
-    drawn = [_draw(reduce_images(images), generator) for images in _images(bags, some, normalise)]
-    patches = torch.cat(drawn)  # (n, values)
+    patches = torch.cat([_draw(reduce_images(images), generator) for images in _images(bags, some, normalise)])
     mean = patches.mean(dim=0)
     variances, directions = torch.linalg.eigh(torch.cov((patches - mean).T.double()))
     scales = (variances.clamp(min=0) + NOISE * variances.mean() + torch.finfo(torch.float32).tiny).rsqrt()
@@ -142,20 +143,14 @@ def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int) -> 
     features.shift.copy_(-(whitening @ mean))
     white = functional.normalize((patches - mean) @ whitening, dim=1)
     features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
-    _find_components(features, _images(bags, more, normalise))
-
-
-def _find_components(features: PatchFeatures, images: Iterator[Tensor]) -> None:
-    """The mean and the principal components of the similarities of these images."""
-    width, total = len(features.mean), 0
+    width = len(features.mean)
     sums, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
-    for some in images:
-        found = features.similarities(some).double()
+    for images in _images(bags, more, normalise):
+        found = features.similarities(images).double()
         sums += found.sum(dim=0)
         squares += found.T @ found
-        total += len(some)
-    mean = sums / total
-    _, directions = torch.linalg.eigh(squares / total - torch.outer(mean, mean))
+    mean = sums / len(more)
+    _, directions = torch.linalg.eigh(squares / len(more) - torch.outer(mean, mean))
     features.mean.copy_(mean)
     features.components.copy_(directions.flip(1)[:, : len(features.components)].T)
 

@@ -12,16 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from ...data.bags import Bags
-from ...data.device import choose_device
+from ...data.loader import Batch
 from ...nn.model import Model, ModelSpec, Normalise
-from ...predict.evaluate import all_batches, outputs
 from ...training.augment import Augment
-from ...training.distributed import gather_pass
 from ...training.objectives import Averaged, Contrastive, Distill
 from ...training.settings import Settings
 from ...training.state import Fitted
 from ...training.validation import takes_views
-from ..features import bags_of_features
+from ..features import bags_of_features, gather_rows
 from ..stages import Run
 from .background_share import with_share
 from .class_offsets import SMALLEST_PROBABILITY, with_offsets
@@ -169,10 +167,8 @@ def head_alone(model: Model, features: Bags) -> Model:
 
 def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C)
     """Probability of each class for each instance, in the order of the bags."""
-    chosen = choose_device(device)
 
-    def probabilities_of(part: Bags) -> Tensor:
-        batches = all_batches(part, chosen)
-        return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])
+    def probabilities(batch: Batch, features: Tensor) -> Tensor:
+        return model.aggregate(features, batch.segments).instance_log_probs.exp()
 
-    return gather_pass(bags, probabilities_of)
+    return gather_rows(model, bags, device, probabilities)
