@@ -12,14 +12,11 @@ from scipy.stats import norm
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, make_bags
 from majority.data.background import Background
-from majority.data.labels import BagLabels
 from majority.data.segments import Segments
 from majority.data.targets import Target
-from majority.data.winners import majority_of
 from majority.errors import InputError
 from majority.losses.functional import share_divergence
 from majority.nn.methods import create_head
-from majority.predict.metrics import KnownInstances, Outcome
 
 D, K = 6, 5  # features, classes with the background
 TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.1, None), "log-mean": (1.0, None)}
@@ -113,37 +110,7 @@ def test_losses_and_gradients_are_finite(name, sizes, bias, share, phantom):
         assert tensor.grad.isfinite().all()
 
 
-def test_phantom_votes_make_a_bag_without_voters_undecided():
-    """Without them, proportions do not distinguish a decided bag from one whose instances hardly vote."""
-    features, segments = make_features(8), Segments([8])
-    highest = {}
-    for phantom in (0.0, 0.25):
-        head = make_head("log-mean", Background(0, phantom=phantom))
-        with torch.no_grad():
-            head.classifier.bias[0] = 60.0
-        highest[phantom] = head(features, segments).bag_log_probs.exp().max().item()
-    assert highest[0.0] > 0.4
-    assert highest[0.25] == pytest.approx(1 / (K - 1), abs=1e-6)
-
-
 # ---------------------------------------------------------------- metrics
-
-
-def test_hard_counts_leave_the_background_out():
-    counts = np.array([[9, 1, 2], [0, 3, 3], [7, 0, 0]])
-    assert majority_of(counts, 0).tolist() == [2, 1, 0]  # the last has no votes: no majority
-    assert majority_of(counts).tolist() == [0, 1, 0]
-    truth, guess = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [2, 0], [2, 2]], [10, 2, 1, 4, 1, 5, 2], axis=0).T
-    known = KnownInstances(np.zeros(25, int), truth, guess, np.ones(25))
-    labels, predicted = BagLabels.of([2, 1, 1], 3), np.array([2, 2, 1])
-    figures = Outcome(labels, predicted, counts, known, 3, background=0).summary()
-    assert figures["bag_accuracy"] == pytest.approx(2 / 3)
-    assert figures["consistency_rate"] == 0.5  # of bags 0 and 2
-    assert figures["background_share"] == pytest.approx(16 / 25)
-    assert figures["background_precision"] == pytest.approx(10 / 16)
-    assert figures["background_recall"] == pytest.approx(10 / 12)
-    assert figures["voter_accuracy"] == pytest.approx(6 / 13)
-    assert "background_share" not in Outcome(labels, predicted, counts).summary()
 
 
 def fixed_classifier(background=True):

@@ -98,12 +98,6 @@ def test_every_constructor_makes_the_same_bags(sizes, seed):
     assert_same(table, Bags(store, in_bags, offsets, labels[first_seen], "xyz", names=first_seen, **expected))
 
 
-def test_classes_are_those_of_bag_labels_only():
-    bags = make(classes=None, labels=list("baca"), instance_labels=list("bbzaccaccc"))
-    assert (bags.classes, bags.true_classes, bags.labels.tolist()) == (tuple("abc"), tuple("abcz"), [1, 0, 2, 0])
-    assert bags.instance_labels.tolist() == [1, 1, 3, 0, 2, 2, 0, 2, 2, 2]
-
-
 # ---------------------------------------------------------------- errors
 
 

@@ -78,9 +78,3 @@ def test_all_that_labels_may_say():
     assert all(part.device.type == "meta" for part in moved)
     plain = collate_bags([BagDataset(vectors())[0]])
     assert (plain.runner_up, plain.weights) == (None, None)
-
-
-def test_instance_labels_stay_out():
-    bags = vectors(instance_labels=[["a"] * size for size in SIZES])
-    assert bags.instance_labels is not None
-    assert BagDataset(bags).bags.instance_labels is None

@@ -100,19 +100,6 @@ def test_a_class_that_is_only_named_with_others_is_refused():
     assert len(as_source(bags_of([*labels, "c", "c", "c", "c", "c"])).make_parts().train) > 30
 
 
-def test_unlabelled_bags_are_for_training_and_never_leave_their_group():
-    labels, groups = ["a", "b"] * 10 + [""] * 5, [*range(20), 0, 1, 2, 3, 99]
-    for choices in ({}, {"folds": 5, "fold": 2}):
-        train, val, test = as_source(bags_of(labels, groups=groups)).make_parts(**choices)
-        assert val.bag_labels.known.all()
-        assert test.bag_labels.known.all()
-        unlabelled = train.groups[~train.bag_labels.known]
-        elsewhere = {*val.groups, *test.groups}
-        assert {*unlabelled} == {0, 1, 2, 3, 99} - elsewhere
-        whole = as_source(bags_of(labels)).make_parts(**choices)[0]
-        assert (~whole.bag_labels.known).sum() == 5
-
-
 # ---------------------------------------------------------------------- training
 
 

@@ -94,6 +94,19 @@ def test_keep_follows_its_instances_and_marks_some_of_every_part(sizes, limit, s
         assert sorted(part) == sorted(epochs[1][bag]) or not keep[epochs[1][bag]].any()
 
 
+def test_other_instances_of_a_large_bag_are_drawn_each_time_with_their_weights():
+    bags, rng, seen = numbered([40, 3])._with(weights=np.arange(1.0, 44)), np.random.default_rng(0), set()
+    loader = BagLoader(bags, CPU)
+    for _ in range(100):
+        (batch,) = loader.shuffled(2, rng, max_instances=5)
+        numbers = batch.instances[:, 0]
+        seen |= set(numbers.tolist())
+        for bag in (0, 1):
+            relative = (batch.segments.weights / (numbers + 1))[batch.segments.ids == bag]
+            torch.testing.assert_close(relative, relative[:1].expand_as(relative))
+    assert seen == set(range(43))
+
+
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=10), batch_bags=st.integers(1, 9), seed=seeds)
 def test_filled_batches_keep_the_same_instances(sizes, batch_bags, seed):

@@ -162,12 +162,6 @@ def test_lowest_favours_low_classes_and_resample_does_not():
     assert np.array_equal(published.labels[tied], counts[tied].argmax(axis=1))
 
 
-def test_ties_that_cannot_be_resolved_are_errors():
-    message = r"^10 of 20 bags of 2 are still tied after 1000 tries \(majority proportions 0\.5 to 1, 2 classes\)"
-    with pytest.raises(InputError, match=message + r": use larger bags, another range, or ties='lowest'"):
-        draw(n_classes=2, size=2, ties="resample", scenario="various")
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

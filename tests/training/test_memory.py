@@ -57,18 +57,6 @@ def test_the_estimate_covers_a_measured_step_and_is_not_far_above_it(tmp_path):
     assert measured <= estimate <= 1.2 * measured
 
 
-def test_the_estimate_changes_neither_model_nor_generator():
-    bags = bags_of(np.random.default_rng(0).normal(size=(48, 5)).astype(np.float32))
-    network = torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5))
-    network.out_features = 5
-    model = build_model(bags, "log-mean", network).eval()
-    before, seed = [value.clone() for value in model.state_dict().values()], torch.get_rng_state()
-    step_bytes(model, bags, Settings())
-    assert all(torch.equal(*pair) for pair in zip(before, model.state_dict().values(), strict=True))
-    assert torch.equal(seed, torch.get_rng_state())
-    assert not model.training
-
-
 def test_a_step_that_is_too_large_is_warned_of_with_the_cure(majority, tmp_path, monkeypatch):
     assert free_bytes() > 2**20
     words = ["train", "digits", "--recipe", "quick", "--bags", 20, "--bag-size", 8, "--epochs", 1, "--device", "cpu"]

@@ -189,30 +189,6 @@ def test_the_target_of_a_mixed_view_is_both_instances():
     torch.testing.assert_close(losses, expected)
 
 
-def test_mixed_instances_have_mixed_soft_labels():
-    """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
-    bags = images(6)
-    bags = bags._with(store=np.eye(24, dtype=np.float32))
-    soft_labels = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
-    model = build_model(bags, "log-mean", "mlp").eval()
-    model.normalise.mean.zero_()
-    model.normalise.std.fill_(1)
-    seen, predicted = [], []
-    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    model.head.register_forward_hook(lambda module, given, output: predicted.append(output.instance_log_probs))
-    (batch,) = BagLoader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
-    torch.manual_seed(0)
-    losses, _ = Distill(model, mixup=0.5).losses(model, batch, None)
-    parts = seen[0]
-    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
-    assert ((parts > 0).sum(dim=1) <= 2).all()
-    assert (parts.diagonal() >= 0.5).all()
-    assert (parts.diagonal() < 1).sum() > 12
-    mixed_labels = parts @ torch.from_numpy(soft_labels)
-    expected = -(mixed_labels * predicted[0]).sum(dim=1).view(6, 4).mean(dim=1)
-    torch.testing.assert_close(losses, expected)
-
-
 @pytest.mark.parametrize(
     ("soft_labels", "make", "message"),
     [

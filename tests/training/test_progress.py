@@ -37,18 +37,6 @@ def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path
     assert lines[3].startswith("stage 2 of 3: r0.5 · digits various count fold 0: 4 of 6 epochs · about 0:00:0")
 
 
-def test_lines_are_a_minute_apart(monkeypatch, capsys):
-    now = iter([0, 30, 60, 119, 120])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    lines = progress.ProgressLines()
-    lines.on_fit_start("title", 0, 9)
-    for epoch in range(4):
-        lines.on_epoch_end({"epoch": epoch, "train_loss": 1.0})
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "title: 2 of 9 epochs · about 0:03:30 left · loss 1.000"
-    assert second == "title: 4 of 9 epochs · about 0:02:30 left · loss 1.000"
-
-
 @pytest.fixture
 def terminal(monkeypatch):
     """A function that runs its argument with a terminal as standard error, and returns what the terminal showed."""
