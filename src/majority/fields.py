@@ -88,7 +88,11 @@ def from_json(kind: type[T], content: Any, place: str | Path, cure: str, field: 
             raise damaged(f"{path} is unknown")
         record = next(filter(_is_record, (hints[name], *get_args(hints[name]))), None)
         if record is not None and value is not None:
-            values[name] = from_json(record, value, place, cure, path)
+            if get_origin(hints[name]) is tuple and isinstance(value, list):
+                each = (from_json(record, item, place, cure, f"{path}[{i}]") for i, item in enumerate(value))
+                values[name] = tuple(each)
+            else:
+                values[name] = from_json(record, value, place, cure, path)
             continue
         values[name] = lists_as_tuples(value)
         if needed := _needed(hints[name], values[name]):

@@ -383,6 +383,25 @@ class Bags:
             instance_labels=instance_labels,
         )
 
+    def without_classes(self, numbers: Sequence[int]) -> Bags:
+        """Return the same bags, in which these classes are the label of none: bags with such a label have no label, and
+        instances of these classes are of a class that cannot be predicted.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 3, labels=["oak", "pine", "elm"]).without_classes([0])
+        >>> bags.classes, bags.labels.tolist(), bags.true_classes
+        (('oak', 'pine'), [0, 1, -1], ('oak', 'pine', 'elm'))
+        """
+        if not numbers:
+            return self
+        kept = tuple(name for number, name in enumerate(self.classes) if number not in numbers)
+        true_classes = tuple(dict.fromkeys((*kept, *self.true_classes)))
+        return self._with(
+            classes=kept,
+            bag_labels=self.bag_labels.without_classes(numbers),
+            true_classes=true_classes,
+            instance_labels=renumber(self.instance_labels, self.true_classes, true_classes),
+        )
+
     def bag_names(self) -> list[str]:
         """The name of each bag, or its number if bags have no names."""
         return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()

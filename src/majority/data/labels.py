@@ -58,6 +58,14 @@ class BagLabels:
         """The same labels if this class, which no label names, is left out."""
         return BagLabels(np.delete(self.allowed, number, axis=1), self.seconds - (self.seconds > number))
 
+    def without_classes(self, numbers: Sequence[int]) -> BagLabels:
+        """The same labels without these classes: a bag whose label names one has none, and no runner-up."""
+        left = self.masked(~np.asarray(self.allowed[:, numbers].any(axis=1)))
+        kept = np.delete(np.arange(self.allowed.shape[1]), numbers)
+        after = np.full(self.allowed.shape[1] + 1, UNKNOWN)  # the last one stands for UNKNOWN
+        after[kept] = np.arange(len(kept))
+        return BagLabels(left.allowed[:, kept], after[left.seconds])
+
     def with_classes(self, n_classes: int) -> BagLabels:
         """The same labels if there are more classes, after those that there are."""
         return BagLabels(np.pad(self.allowed, ((0, 0), (0, n_classes - self.allowed.shape[1]))), self.seconds)

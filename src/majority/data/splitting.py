@@ -8,6 +8,8 @@ import numpy as np
 
 from ..errors import InputError, count_noun
 
+MIN_BAGS = 3  # by default, a class that is the label of fewer bags takes no part as a label
+
 
 def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
     """Give each part its fraction of the bags of each label, rounded so that the sizes of the parts come out right.
@@ -58,7 +60,8 @@ def group_split(
 ) -> np.ndarray:  # (b,) -> (b,)
     """Assign groups from the largest to the smallest, each to the part that lacks its labels most.
 
-    The last groups go to parts that are still empty.
+    The last groups go to parts that are still empty. A label that the largest part, which is for training, would lack
+    has its smallest group there.
     """
     table = np.zeros((groups.max() + 1, labels.max() + 1))  # (groups, C)
     np.add.at(table, (groups, labels), 1)
@@ -73,4 +76,11 @@ def group_split(
             need[~empty] = -np.inf
         part_of[group] = need.argmax()
         lacking[part_of[group]] -= table[group]
+    largest = fractions.argmax()
+    if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all():  # not for folds of equal size
+        for label in np.flatnonzero(table[part_of == largest].sum(axis=0) == 0):
+            having = np.flatnonzero(table[:, label])
+            group = having[table[having].sum(axis=1).argmin()]
+            if (part_of == part_of[group]).sum() > 1:  # no part becomes empty
+                part_of[group] = largest
     return part_of[groups]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
 import numpy as np
 
 from ..data.bags import Bags
+from ..data.column_encoder import ColumnEncoder
+from ..data.splitting import MIN_BAGS
 from .embedding import Embedding
 from .image_summary import ImageFileSummary
 
@@ -55,8 +57,8 @@ class Source(Protocol):
         ...
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The columns of a manifest that are the features; None where the instances are not rows of a manifest."""
+    def encoder(self) -> ColumnEncoder | None:
+        """How the columns of a manifest became features; None where the instances are not rows of a manifest."""
         ...
 
     @property
@@ -80,8 +82,9 @@ class Source(Protocol):
         the whole source (False)."""
         ...
 
-    def warnings_for(self, background: str | None) -> list[str]:
-        """The warnings that were found when the source was read and that apply with this background class."""
+    def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
+        """The warnings that were found when the source was read and that apply with this background class and
+        this minimum of bags per class."""
         ...
 
     def make_parts(self, *args: Any, **choices: Any) -> Parts:

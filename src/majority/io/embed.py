@@ -19,8 +19,7 @@ from ..files import file_names, hold_lock, write_atomically, write_error, write_
 from ..log import Log, no_log
 from . import is_custom_source
 from .custom import ColumnNames, CustomBags, ReadOptions
-from .custom.feature_folder import LABELS
-from .custom.instance_table import INSTANCES
+from .custom.folders import INSTANCES, LABELS
 from .custom.load import load_custom
 from .embedding import read_embedding, write_embedding
 from .encoders.network import Network, open_network
@@ -176,7 +175,7 @@ def _file_names(bags: Bags) -> list[str]:
 
 def _hash_names(opened: CustomBags) -> str:
     """Of the bags, and of the paths, sizes and times of their images: the same for the same source."""
-    from .custom.image_files import ImageFiles
+    from .custom.image_store import ImageFiles
 
     bags, paths = opened.bags, opened.paths
     assert bags.names is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data.bags import Bags, check_not_only_together
+from ..data.splitting import MIN_BAGS
 from ..errors import InputError
 from .base import IN_MEMORY, Parts, Source
 from .custom.custom_bags import CustomBags, check_labelled
@@ -19,7 +20,7 @@ class GivenParts:
     parts: Parts
     name: str = IN_MEMORY
     kind: str = ""  # the images are not known
-    columns: None = None
+    encoder: None = None
     paths: None = None
     numbered_within_bags: bool = False
     embedding: None = None
@@ -37,11 +38,12 @@ class GivenParts:
         shape = self.parts.train.store.shape[1:]
         return ImageFileSummary.of_shape(*shape) if len(shape) == 3 else None
 
-    def warnings_for(self, background: str | None) -> list[str]:
+    def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
         return []
 
-    def make_parts(self, *, background: str | None = None, **choices: object) -> Parts:
+    def make_parts(self, *, background: str | None = None, min_bags: int = MIN_BAGS, **choices: object) -> Parts:
         """The parts as they were given. Every choice that would make or divide bags is refused."""
+        choices["min_bags"] = min_bags != MIN_BAGS
         refused = sorted(name for name, value in choices.items() if value)
         if refused:
             raise InputError(f"{', '.join(refused)}: the parts are given, so nothing is divided: leave it out")

@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from ..data.bags import Bags
+from ..data.column_encoder import ColumnEncoder
 from ..data.device import choose_device
 from ..data.winners import lead_of, majority_of
 from ..errors import InputError
@@ -49,17 +50,32 @@ class Classifier:
     """
 
     def __init__(
-        self, model: Model, device: str = "auto", columns: Sequence[str] | None = None, temperature: float = 1.0
+        self,
+        model: Model,
+        device: str = "auto",
+        columns: Sequence[str] | ColumnEncoder | None = None,
+        temperature: float = 1.0,
     ):
-        """`columns` are the names of the features if they come from a table. A data frame is then read by name.
+        """`columns` are the names of the features if they come from a table, or how its columns became features. A data
+        frame is then read by name.
 
         `temperature` divides the logarithms of probabilities; an audit finds it (`--calibrate`).
         """
         self.temperature = temperature
         self.members: tuple[Classifier, ...] = ()  # of which this is the mean; see `mean_of`
-        self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
+        self.device = choose_device(device)
+        self.encoder: ColumnEncoder | None
+        if columns is None or isinstance(columns, ColumnEncoder):
+            self.encoder = columns
+        else:
+            self.encoder = ColumnEncoder.of_numbers(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the features, if they come from a table."""
+        return None if self.encoder is None else self.encoder.features
 
     def __repr__(self) -> str:
         spec, number = self.model.spec, f"{len(self.members)} x " if self.members else ""
@@ -84,13 +100,13 @@ class Classifier:
         return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
 
     def _select_columns(self, instances: Any) -> Any:
-        if self.columns is None or not hasattr(instances, "columns"):
+        if self.encoder is None or not hasattr(instances, "columns"):
             return instances
-        missing = [name for name in self.columns if name not in instances.columns]
+        missing = [name for name in self.encoder.names if name not in instances.columns]
         if missing:
-            known = ", ".join(self.columns)
+            known = ", ".join(self.encoder.names)
             raise InputError(f"there is no column {missing[0]}: this classifier was trained on {known}")
-        return instances[list(self.columns)]
+        return instances[list(self.encoder.names)] if self.encoder.plain else self.encoder.encode_frame(instances)
 
     def predict(self, instances: Any, abstain_below: float | None = None) -> np.ndarray:  # (n,)
         """The class name of each instance; an empty text if its probability is below `abstain_below`."""
@@ -148,7 +164,7 @@ class Classifier:
         """Write one .safetensors file."""
         if self.members:
             raise InputError("the mean of several classifiers is not a single file: save each of them")
-        notes = Notes(FORMAT, self.model.spec, about or {}, self.columns, self.temperature)
+        notes = Notes(FORMAT, self.model.spec, about or {}, self.encoder, self.temperature)
         write_classifier(Path(path), self.model, notes)
         return Path(path)
 
@@ -162,15 +178,15 @@ class Classifier:
         if not path.is_file():
             raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
         model, notes = read_classifier(path, backbone)
-        return cls(model, device, notes.columns, notes.temperature)
+        return cls(model, device, notes.encoder, notes.temperature)
 
 
 def mean_of(members: Sequence[Classifier]) -> Classifier:
     """The classifier whose probabilities are the mean of those of others, such as those of all folds."""
     first = members[0]
     for member in members[1:]:
-        if member.model.spec.classes != first.model.spec.classes or member.columns != first.columns:
+        if member.model.spec.classes != first.model.spec.classes or member.encoder != first.encoder:
             raise InputError("classifiers of different classes or columns cannot be averaged: train them on one source")
-    mean = Classifier(first.model, str(first.device), first.columns)
+    mean = Classifier(first.model, str(first.device), first.encoder)
     mean.members = tuple(members)
     return mean

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..data.column_encoder import ColumnEncoder
 from ..data.segments import Segments
 from ..errors import InputError
 from ..fields import from_json
@@ -31,12 +32,13 @@ class Notes(NamedTuple):
     format: str
     spec: ModelSpec
     about: dict[str, Any]
-    columns: tuple[str, ...] | None = None
+    encoder: ColumnEncoder | None = None  # how the columns of a table became features
     temperature: float = 1.0
 
 
 def write_classifier(path: Path, model: Model, notes: Notes) -> None:
-    content = notes._asdict() | {"spec": asdict(notes.spec)}
+    encoder = None if notes.encoder is None else asdict(notes.encoder)
+    content = notes._asdict() | {"spec": asdict(notes.spec), "encoder": encoder}
     write_weights(path, model.state_dict(), {"majority": json.dumps(content)})
 
 
@@ -71,8 +73,8 @@ def _find_error(notes: Notes) -> str | None:
         return "spec.classes are not at least two different names"
     if background is not None and not 0 <= background.index < len(spec.classes):
         return f"spec.background.index is {background.index}, there are {len(spec.classes)} classes"
-    if notes.columns is not None and (len(notes.columns),) != shape:
-        return f"{len(notes.columns)} columns, instances {shape}"
+    if notes.encoder is not None and (len(notes.encoder.features),) != shape:
+        return f"{len(notes.encoder.features)} columns, instances {shape}"
     return None if 0 < notes.temperature < math.inf else f"temperature {notes.temperature}"
 
 

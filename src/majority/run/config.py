@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from ..data.splitting import MIN_BAGS
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
@@ -78,6 +79,8 @@ class OwnBags(Division, Reading):
     """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
     folds: Annotated[Annotated[int, Ge(3), Le(10**6)] | None, USUAL] = None
     """Cross-validate with this number of folds, e.g. 5: all of them are trained, unless a fold is given."""
+    min_bags: Annotated[Count, USUAL] = MIN_BAGS
+    """A class that is the label of fewer bags takes no part as a label; 1 keeps all classes."""
     labels: Name | None = None
     """Of your own bags: a file of `majority review` with corrected labels. Of benchmark bags: what their labels say,
     winner, or top2: also the runner-up."""

@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..data.bags import Bags
+from ..data.splitting import MIN_BAGS
 from ..errors import count_noun
 from ..io import CustomBags, LabelledSet, Parts, Source, load, names
 from ..io.custom.corrections import read_corrections
@@ -65,10 +68,14 @@ def open_source(bags: OwnBags | BenchmarkBags) -> Source:
 def read_data(config: RunConfig, source: Source | None = None, log: Log = no_log) -> Data:
     """The bags of the run, from its source if it is open already. Warnings about them are logged."""
     source = source or open_source(config.bags)
-    for warning in source.warnings_for(config.labels.background):
+    chosen = config.labels.background, config.bags.min_bags if isinstance(config.bags, OwnBags) else MIN_BAGS
+    for warning in source.warnings_for(*chosen):
         log(f"warning: {warning}")
     parts = make_parts(config, source, log)
-    bags = source.left_out(parts, config.labels.background) if isinstance(source, CustomBags) else None
+    untrained = describe_untrained(parts)
+    if untrained is not None:
+        log(f"warning: {untrained}")
+    bags = source.left_out(parts, *chosen) if isinstance(source, CustomBags) else None
     return Data(source, parts, bags)
 
 
@@ -79,11 +86,24 @@ def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
         parts = source.make_parts(**choices, background=labels.background)
     else:
         division: dict[str, Any] = {"fold": bags.fold, "folds": bags.folds, "data_seed": bags.data_seed}
-        parts = source.make_parts(**division, background=labels.background)
+        parts = source.make_parts(**division, background=labels.background, min_bags=bags.min_bags)
         if bags.corrections is not None:
             parts = correct(parts, bags.corrections, bags.labels or "corrections", log)
     learned = InstanceLabels.of(config)
     return learned.in_first_training(parts, source) if learned else parts
+
+
+def describe_untrained(parts: Parts) -> str | None:
+    """A fold may lack the few bags of a class."""
+    named = {number for bags in parts.present().values() for number in bags.bag_labels.named_classes()}
+    missing = sorted(named - parts.train.bag_labels.named_classes())
+    if not missing or parts.test is None:
+        return None
+    labels = parts.test.instance_labels
+    tested = "" if labels is None else f" ({count_noun(int(np.isin(labels, missing).sum()), 'test instance')})"
+    names = ", ".join(parts.train.classes[number] for number in missing)
+    what = f"no training bag of this fold has the label {names}: nothing is classified as it"
+    return f"{what}, so its instances{tested} count as wrong"
 
 
 def log_left_out(bags: Bags, refit: bool, log: Log) -> None:

@@ -143,7 +143,7 @@ def train(folder: Path, planned: Planned, data: Data, how: How) -> TrainedTwice:
     bags = data.parts.train
     trained = _train_on(bags, data.parts.val, planned, planned.build, folder, how, title_of(planned))
     again = _train_again(folder, planned, data, how, trained) if planned.record.refit else None
-    classifier = Classifier(trained.model, how.device, data.source.columns)
+    classifier = Classifier(trained.model, how.device, data.source.encoder)
     from_first(lambda: _write_classifier(folder, classifier, trained, planned.config))
     return TrainedTwice(classifier, trained, again)
 
@@ -165,7 +165,7 @@ def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: T
     title, build = f"{source} {planned.record.method}, all bags", builder(planned.plan, planned.config, everything)
     again = _train_on(everything, data.parts.val, planned, build, folder / REFIT, how, title, chosen)
     if is_first():
-        classifier = Classifier(again.model, how.device, data.source.columns)
+        classifier = Classifier(again.model, how.device, data.source.encoder)
         classifier.save(folder / REFITTED, about={"source": source})
     return again
 

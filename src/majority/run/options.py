@@ -129,7 +129,7 @@ def as_words(options: Mapping[str, Any]) -> Iterator[str]:
     >>> list(as_words({"fold": 1, "eager": True, "refit": False, "method_options": {"of": "counts"}}))
     ['--fold', '1', '--eager', '--no-refit', '--option', 'of=counts']
     """
-    from ..io.custom.names import join_names
+    from ..io.custom.findings import join_names
 
     for name, value in options.items():
         option = IN_COMMAND.get(name, name).replace("_", "-")

@@ -117,7 +117,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         task=Task.model_validate(task._asdict(), strict=False),
         planned_epochs=sum(stage.epochs for stage in stages),
         source_path=path_of(config.bags),
-        columns=data.source.columns,
+        encoder=data.source.encoder,
         images=data.source.image_files,
         embedding=data.source.embedding,
         environment=Environment(**environment(device)),

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 
+from ..data.column_encoder import ColumnEncoder
 from ..errors import InputError
 from ..files import flatten, read_json
 from ..io.embedding import Embedding
@@ -82,7 +83,7 @@ class RunRecord(Recorded):
     task: Task
     planned_epochs: Annotated[int, Ge(1)]
     source_path: str | None
-    columns: tuple[str, ...] | None
+    encoder: ColumnEncoder | None  # how the columns of a table became features
     images: Annotated[ImageFileSummary | None, AS_DICT]
     embedding: Annotated[Embedding | None, AS_DICT]
     environment: Environment

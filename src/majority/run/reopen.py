@@ -61,8 +61,8 @@ def open_bags(
         custom = load_custom(Path(source).expanduser(), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
-        if custom.bags.store.ndim == 2 and (custom.columns is None) != (record.columns is None):
-            trained, given = ("without", "with") if record.columns is None else ("with", "without")
+        if custom.bags.store.ndim == 2 and (custom.encoder is None) != (record.encoder is None):
+            trained, given = ("without", "with") if record.encoder is None else ("with", "without")
             what = f"{folder} was trained on features {trained} names, and {source} has features {given} names"
             log(f"warning: {what}: their order is taken on trust")
         custom = _embedded_alike(custom, record.embedding, folder, source, device, log)
@@ -156,7 +156,8 @@ def read_options(
         image_size=(height, width) if spec.images else None,
         channels=channels if spec.images else None,
         trained_images=record.images,
-        features=record.columns,
+        features=None if record.encoder is None else record.encoder.names,
+        encoder=record.encoder,
         names=names or column_names(bags if isinstance(bags, OwnBags) else Columns()),
         encoder_shape=None if embedding is None else embedding.image_shape,
     )

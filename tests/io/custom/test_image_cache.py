@@ -1,4 +1,4 @@
-"""The cache of decoded images: killed commands, simultaneous commands, a full disk."""
+"""The cache of decoded images: changes, killed and simultaneous commands, a full disk."""
 
 import errno
 import json
@@ -10,18 +10,23 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from majority import load_source
+from majority.data import stores as store_module
+from majority.data.stores import MappedRows
+from majority.io.custom import image_cache, image_store
 from majority.io.custom.image_cache import ImageCache
 
 SLOW = """
 import sys, time
 from pathlib import Path
-from majority.io.custom import images
+from majority import load_source
+from majority.io.custom import image_store
 
-decode, go_on = images.decode, Path(sys.argv[2])
+decode, go_on = image_store.decode, Path(sys.argv[2])
 
 def slowly(path, shape):
     pixels = decode(path, shape)
@@ -29,9 +34,8 @@ def slowly(path, shape):
         time.sleep(0.01)
     return pixels
 
-images.decode = slowly
-names = sorted(f"images/{bag}-{i}.png" for bag in range(4) for i in range(3))
-print(images.load_images(Path(sys.argv[1]), names).store.sum())
+image_store.decode = slowly
+print(load_source(sys.argv[1]).bags.store.sum())
 """
 
 
@@ -48,50 +52,55 @@ def place(tmp_path, make):
 
 
 @pytest.fixture
-def start_decoding(tmp_path, place, cache):
-    """Start a command that decodes images and waits, its pixels half written."""
-    started = []
-
-    def start():
-        before = set(cache.glob("*.npy"))
-        words = [sys.executable, "-c", SLOW, place, tmp_path / "go on"]
-        started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        deadline = time.monotonic() + 60
-        while not [path for path in set(cache.glob("*.npy")) - before if path.stat().st_size]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return started[-1]
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+def opened(monkeypatch):
+    """The names of the files that were opened for their size, and of those that were decoded."""
+    names = []
+    for function in ("read_header", "decode"):
+        original = getattr(image_store, function)
+        note = lambda path, *rest, original=original: names.append(path.name) or original(path, *rest)  # noqa: E731
+        monkeypatch.setattr(image_store, function, note)
+    return names
 
 
 def suffixes(cache):
     return sorted(path.suffix for path in cache.iterdir())
 
 
-def test_files_of_killed_commands_are_removed(cache, place, start_decoding):
-    for _ in range(2):
-        process = start_decoding()
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert suffixes(cache) == [".lock"] * 2 + [".npy"] * 2
-    assert len(load_source(place).bags) == 4
-    assert suffixes(cache) == [".json", ".npy"]
+def test_only_new_and_changed_files_are_opened(tmp_path, place, opened, monkeypatch):
+    before = np.array(load_source(place).bags.store)
+    assert len(opened) == 24
+    opened.clear()
+    monkeypatch.chdir(tmp_path / "images")
+    assert np.array_equal(load_source("../bags.csv").bags.store, before)
+    assert opened == []
+    load_source(place, image_size=6)
+    assert len(opened) == 12  # decoded, not inspected
+    opened.clear()
+    changed = tmp_path / "images/1-1.png"
+    Image.fromarray(255 - np.asarray(Image.open(changed))).save(changed)
+    os.utime(changed, ns=(1, 10**18))
+    source = load_source(place)
+    assert {*opened} == {"1-1.png"}
+    position = [*source.paths].index("images/1-1.png")
+    assert np.array_equal(source.bags.store[position], 255 - before[position])
+    assert np.array_equal(np.delete(source.bags.store, position, axis=0), np.delete(before, position, axis=0))
+    opened.clear()
+    table = pd.read_csv(place)
+    table[table["bag"] != "b0"].to_csv(place, index=False)  # removed rows need no decoding
+    assert load_source(place).bags.store.shape[0] == 9
+    assert opened == []
 
 
-def test_pixels_that_another_command_is_writing_are_not_removed(tmp_path, cache, place, start_decoding):
-    process = start_decoding()
-    store = load_source(place).bags.store
-    assert suffixes(cache) == [".json", ".lock", ".npy", ".npy"]
-    (tmp_path / "go on").touch()
-    assert int(process.communicate(timeout=60)[0]) == store.sum()
-    assert process.returncode == 0
-    assert suffixes(cache) == [".json", ".npy"]
-    assert np.array_equal(load_source(place).bags.store, store)
+def test_cached_images_can_be_read_after_another_command_replaced_them(tmp_path, place, monkeypatch):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 0)
+    bags = load_source(place).bags
+    assert isinstance(bags.store, MappedRows)
+    before, fingerprint = bags.store[:], bags.fingerprint()
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / "images/1-1.png")
+    assert load_source(place).bags.fingerprint() != fingerprint
+    assert not bags.store.path.exists()
+    assert bags.fingerprint() == fingerprint
+    assert np.array_equal(bags.store[:], before)
 
 
 def test_pixels_of_other_sizes_and_manifests_are_not_removed(tmp_path, cache, place):
@@ -104,15 +113,29 @@ def test_pixels_of_other_sizes_and_manifests_are_not_removed(tmp_path, cache, pl
     assert suffixes(cache) == [".json"] * 3 + [".npy"] * 3
 
 
+def test_files_of_killed_commands_are_removed_after_a_day(tmp_path, cache, place, monkeypatch):
+    process = subprocess.Popen([sys.executable, "-c", SLOW, place, tmp_path / "go on"])
+    deadline = time.monotonic() + 60
+    while not [path for path in cache.glob("*.npy") if path.stat().st_size]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    store = load_source(place).bags.store
+    assert suffixes(cache) == [".json", ".npy", ".npy"]
+    monkeypatch.setattr(image_cache, "ABANDONED", 0)
+    Image.new("RGB", (8, 8)).save(tmp_path / "images/0-0.png")
+    assert load_source(place).bags.store.shape == store.shape
+    assert suffixes(cache) == [".json", ".npy"]
+
+
 def test_simultaneous_commands_agree_and_leave_one_file(tmp_path, cache, place):
     (tmp_path / "go on").touch()
     words = [sys.executable, "-c", SLOW, place, tmp_path / "go on"]
-    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     sums = {process.communicate(timeout=120)[0] for process in processes}
-    assert [process.returncode for process in processes] == [0] * 3
+    assert [process.returncode for process in processes] == [0] * 2
     assert len(sums) == 1
-    Image.new("RGB", (8, 8)).save(tmp_path / "images/0-0.png")
-    load_source(place)  # the last command may have found a file that was still locked
     assert suffixes(cache) == [".json", ".npy"]
 
 
@@ -120,68 +143,39 @@ def raise_disk_full(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_on_a_full_disk_the_pixels_stay_in_memory(cache, place, majority, monkeypatch):
+@pytest.mark.parametrize("full", ["the pixels", "the note"])
+def test_on_a_full_disk_the_pixels_stay_in_memory(cache, place, monkeypatch, full):
     pixels = load_source(place, image_size=6).bags.store
-    before = set(cache.iterdir())
-    monkeypatch.setattr(os, "posix_fallocate", raise_disk_full, raising=False)
-    assert majority("check", place)[0] == 0
+    before = {*cache.iterdir()}
+    owner, name = (os, "posix_fallocate") if full == "the pixels" else (Path, "write_text")
+    monkeypatch.setattr(owner, name, raise_disk_full, raising=False)
     assert load_source(place).bags.store.shape == (12, 8, 8, 3)
-    assert set(cache.iterdir()) == before
+    assert {*cache.iterdir()} == before
     assert np.array_equal(load_source(place, image_size=6).bags.store, pixels)  # from the cache
 
 
-def test_disk_space_is_reserved_before_images_are_decoded(cache, place, monkeypatch):
+@pytest.mark.parametrize("system", ["Linux", "macOS"])
+def test_disk_space_is_reserved_before_images_are_decoded(cache, place, monkeypatch, system):
     """Writing to a memory map of a sparse file kills the process if the disk is full."""
-    for system in ("Linux", "macOS"):
-        if system == "macOS":
-            monkeypatch.delattr(os, "posix_fallocate", raising=False)
-        with ImageCache(place, (64, 64, 3)).replace(300) as target:
-            (file,) = cache.glob("*.npy")
-            assert file.stat().st_blocks * 512 >= target.nbytes
-            assert np.load(file).shape == target.shape
+    if system == "macOS":
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    with ImageCache(place, (64, 64, 3)).replace(300) as target:
+        (file,) = cache.glob("*.npy")
+        assert file.stat().st_blocks * 512 >= target.nbytes
 
 
-def test_pixels_without_space_for_their_note_are_used_but_not_kept(cache, place, monkeypatch):
-    monkeypatch.setattr(Path, "write_text", raise_disk_full)
-    assert load_source(place).bags.store.shape == (12, 8, 8, 3)
-    assert suffixes(cache) == []
+def test_a_cache_that_cannot_be_written_to_is_not_needed(tmp_path, place, monkeypatch):
+    (tmp_path / "a-file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a-file"))
+    assert len(load_source(place).bags) == 4
 
 
-def test_the_cache_of_another_version_is_rebuilt(cache, place):
-    load_source(place)
-    (note,), (pixels,) = cache.glob("*.json"), cache.glob("*.npy")
-    note.write_text(json.dumps(json.loads(note.read_text()) | {"format": 0}))
-    load_source(place)
-    assert [path.name for path in cache.glob("*.npy")] != [pixels.name]
-
-
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', \xd8", b"x" * 300])
-def test_damaged_pixels_are_decoded_again(content, cache, place):
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', \xd8", b"{", b'{"format": 0}'])
+@pytest.mark.parametrize("suffix", [".npy", ".json"])
+def test_a_damaged_cache_is_rebuilt(cache, place, suffix, content):
     before = np.array(load_source(place).bags.store)
-    (pixels,) = cache.glob("*.npy")
-    pixels.write_bytes(content)
+    (file,) = cache.glob(f"*{suffix}")
+    file.write_bytes(content)
     assert np.array_equal(load_source(place).bags.store, before)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("values", [[None, -1], [5, None], [9, 5], [0, 2**16]])
-def test_damaged_values_of_16_bits_in_a_note_are_found_again(values, cache, place):
-    load_source(place)
-    (note,) = cache.glob("*.json")
-    content = json.loads(note.read_text())
-    for fields in content["images"].values():
-        fields[-2:] = values
-    note.write_text(json.dumps(content))
-    load_source(place)
-    (note,) = cache.glob("*.json")
-    assert all(fields[-2:] == [None, None] for fields in json.loads(note.read_text())["images"].values())
-
-
-def test_an_image_replaced_by_one_of_the_same_size_is_read_again(tmp_path, cache, make):
-    place, image = tmp_path / "bags.csv", tmp_path / "images/0-0.tif"
-    make.images(tmp_path, bags=4, suffix=".tif").to_csv(place, index=False)
-    before, size = load_source(place).bags.store[0], image.stat().st_size
-    Image.fromarray(255 - np.asarray(Image.open(image))).save(image)
-    os.utime(image, (1, 1))
-    assert image.stat().st_size == size
-    assert np.array_equal(load_source(place).bags.store[0], 255 - before)
+    note = json.loads(next(cache.glob("*.json")).read_text())
+    assert (cache / note["pixels"]).exists()

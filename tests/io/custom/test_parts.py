@@ -1,7 +1,6 @@
 """The division into training, validation and test bags: given, random, or by folds; groups are never divided."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,24 +94,6 @@ def test_folds_and_validation_bags_depend_on_the_data_seed():
         assert one == again != other
 
 
-def test_a_class_without_training_bags_is_refused():
-    made = Bags.from_lists([np.ones((2, 3))] * 9, ["a", "b", "a", "b", "a", "b", "a", "b", "c"])
-    split = np.array(["train"] * 4 + ["val"] * 4 + ["test"])
-    with pytest.raises(InputError, match=r"no training bag has the label c\b.*split column"):
-        CustomBags("example", made, split).make_parts()
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("seed", range(10))
-def test_a_class_with_one_bag_is_in_the_training_part(seed):
-    made = Bags.from_lists([np.ones((2, 3))] * 12, ["a", "b"] * 5 + ["y", "z"])
-    for parts in (
-        CustomBags("example", made).make_parts(data_seed=seed),
-        CustomBags("example", made, np.array(["train"] * 12)).make_parts(data_seed=seed),
-    ):
-        assert {0, 1, 2, 3} == set(parts.train.labels)
-
-
 def too_few_groups(table, make):
     return table.assign(group=make.column(table, ["p1", "p2"]))
 
@@ -142,7 +123,7 @@ def test_too_few_bags_are_refused_with_a_sufficient_number(tmp_path, majority, m
     code, out, _ = majority("check", place)
     assert code == 1
     assert says(
-        out, "2 bags", "train (60%)", "val (20%)", "test (20%)", "at least 2 bags of each label", "column split"
+        out, "2 bags", "train (60%)", "val (20%)", "test (20%)", "at least 5 bags of each label", "column split"
     )
     table[table["bag"].isin([f"slide{i}" for i in range(4)])].to_csv(place, index=False)
     assert majority("check", place)[0] == 0
@@ -154,24 +135,10 @@ def test_train_prints_the_warnings_of_check(tmp_path, majority, make):
     make.table(site="north", bags=12).to_csv(tmp_path / "bags.csv", index=False)
     _, checked, _ = majority("check", tmp_path / "bags.csv")
     warnings = [line for line in checked.splitlines() if line.startswith("warning: ")]
-    assert len(warnings) == 3
+    assert len(warnings) == 2
     _, out, _ = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
-    assert out.splitlines()[:3] == warnings
-    assert [f"warning: {text}" for text in load_source(tmp_path / "bags.csv").warnings] == warnings
-
-
-def test_folds_are_refused_if_splits_are_given():
-    with pytest.raises(InputError, match=r"example .*split column.*--folds"):
-        custom_bags(split=np.array(["train", "test"] * 20)).make_parts(folds=4)
-
-
-def test_warnings_of_the_source_are_printed_once_for_all_folds(tmp_path, majority, make):
-    make.table(remark="text").to_csv(tmp_path / "bags.csv", index=False)
-    words = ("train", tmp_path / "bags.csv", *TRAIN, "--folds", 3, "--out", tmp_path / "runs")
-    for training in ("recipe quick; ", " is finished "):  # the second time, no fold is trained
-        _, out, _ = majority(*words)
-        assert out.count("warning: column remark ") == 1
-        assert out.count(training) == 3
+    assert out.splitlines()[:2] == warnings
+    assert [f"warning: {text}" for text in load_source(tmp_path / "bags.csv").warnings_for(None)] == warnings
 
 
 def test_more_folds_than_groups():
@@ -221,56 +188,110 @@ def test_a_source_that_changed_since_training(tmp_path, majority, make):
     assert "has changed since" in err
 
 
-def test_defaults_of_a_benchmark_run_are_recorded(tmp_path, majority):
-    words = ("--bags", 8, "--bag-size", 8, *TRAIN, "--out", tmp_path / "run")
-    assert majority("train", "digits", *words)[0] == 0
-    assert json.loads((tmp_path / "run/result.json").read_text())["scenario"] == "various"
-    data = json.loads((tmp_path / "run/config.json").read_text())["run"]["bags"]
-    assert (data["scenario"], data["ties"], data["fold"]) == ("various", "lowest", 0)
-    code, out, _ = majority("train", "digits", "--scenario", "various", *words)
-    assert code == 0
-    assert "is finished" in out
-
-
-def test_load_source_reads_custom_bags(tmp_path, make):
-    make.folder(tmp_path)
-    assert isinstance(load_source(tmp_path), CustomBags)
-    assert isinstance(load_source(str(tmp_path)), CustomBags)
-
-
-def test_a_test_split_may_lack_a_class(tmp_path, majority, make, says):
+def test_a_test_split_may_lack_a_class(tmp_path, majority, make):
     table = make.table()
     table["split"] = make.column(table, ["train", "train", "val", "val", "test", "train"])
     assert set(table["bag_label"][table["split"] == "test"]) == {"7"}
     table.to_csv(tmp_path / "bags.csv", index=False)
-    code, out, _ = majority("check", tmp_path / "bags.csv")
-    assert code == 0, out
-    assert says(out, "warning: ", "split test", "label 12")
     code, out, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
     assert code == 0, err
     assert "test bags of fold 0" in out
 
 
-def test_custom_bags_are_a_source(tmp_path, make):
-    source = custom_bags()
-    assert (source.name, source.kind, source.columns, source.paths) == ("example", "", None, None)
-    assert (source.image_files, source.numbered_within_bags) == (None, False)
-    make.images(tmp_path, pixels=(8, 6)).to_csv(tmp_path / "bags.csv", index=False)
-    assert str(load_source(tmp_path / "bags.csv").image_files) == "8x6, colour"
-    make.folder(tmp_path / "slides")
-    assert load_source(tmp_path / "slides").numbered_within_bags
+def test_the_background_class_does_not_count_as_wrong():
+    bags = Bags.from_lists(
+        [np.ones((3, 3))] * 40, ["a", "b"] * 20, instance_labels=[["a", "b", "empty"]] * 20 + [["a", "b", "c"]] * 20
+    )
+    source = CustomBags("example", bags)
+    for background, fact in (
+        (None, "40 of 120 instances (33.3%)"),
+        ("empty", "20 of 120 instances"),
+        ("c", "empty: 20"),
+    ):
+        (warning,) = source.warnings_for(background)
+        assert fact in warning
 
 
-def test_the_warning_about_a_background_class_is_left_out():
-    source = replace(custom_bags(), warnings=("one", "two"), class_warnings={"empty": "two"})
-    assert source.warnings_for(None) == ["one", "two"]
-    assert source.warnings_for("other") == ["one", "two"]
-    assert source.warnings_for("empty") == ["one"]
-
-
-@pytest.mark.parametrize("option", [{"scenario": "small"}, {"bags": 4}, {"classes": 2}, {"winner_ratio": 2.0}])
+@pytest.mark.parametrize("option", [{"scenario": "small"}, {"bags": 4}, {"winner_ratio": 2.0}])
 def test_options_of_a_labelled_set_are_refused(option):
     (name,) = option
     with pytest.raises(InputError, match=rf"example.*leave out {name} \(--{name.replace('_', '-')}\)"):
         custom_bags().make_parts(**option)
     assert len(custom_bags().make_parts(**dict.fromkeys(option)).train) == 24
+
+
+@pytest.mark.parametrize(
+    ("source", "choices", "what"),
+    [
+        (custom_bags(split=np.array(["train", "test"] * 20)), {"folds": 4}, r"example .*split column.*--folds"),
+        (custom_bags(groups=["p", "p", "q", "q"] * 10), {"folds": 5}, r"example .*too few groups.*5 folds"),
+        (custom_bags(), {"fold": 1}, "fold 1 without folds"),
+        (custom_bags(split=np.array(["test"] * 40)), {}, "no bag in split train"),
+    ],
+)
+def test_impossible_divisions_are_refused(source, choices, what):
+    with pytest.raises(InputError, match=what):
+        source.make_parts(**choices)
+
+
+# ---------------------------------------------------------------------- classes of few bags
+
+
+def with_rare(rare, groups=None, split=None, labels=("a", "b")):
+    """40 bags of two classes, and some of further ones; each instance has the label of its bag."""
+    names = [labels[i % 2] for i in range(40)] + [name for name, count in rare.items() for _ in range(count)]
+    bags = Bags.from_lists(
+        [np.ones((2, 3))] * len(names), names, groups=groups, instance_labels=[[n] * 2 for n in names]
+    )
+    return CustomBags("example", bags, split)
+
+
+def test_classes_of_few_bags_take_no_part_as_a_label():
+    source = with_rare({"y": 2, "z": 1, "c": 3})
+    parts = source.make_parts()
+    assert parts.train.classes == ("a", "b", "c")
+    everything = join([*parts.present().values()])
+    assert len(everything) == 46
+    assert (~everything.bag_labels.known).sum() == (~parts.train.bag_labels.known).sum() == 3
+    assert everything.true_classes == ("a", "b", "c", "y", "z")
+    assert everything.class_counts().sum(axis=0).tolist() == [40, 40, 6, 4, 2]
+    (warning,) = source.warnings_for(None)
+    for fact in ("y, z", "fewer than 3 bags", "--min-bags 1"):
+        assert fact in warning
+    assert source.warnings_for(None, min_bags=1) == []
+    assert source.make_parts(min_bags=1).train.classes == ("a", "b", "c", "y", "z")
+    assert source.make_parts(min_bags=4).train.classes == ("a", "b")
+
+
+def test_classes_are_kept_if_fewer_than_two_would_be_left():
+    made = Bags.from_lists([np.ones((2, 3))] * 4, ["a", "b", "a", "b"])
+    assert CustomBags("example", made).make_parts().train.classes == ("a", "b")
+
+
+def test_labels_that_name_a_rare_class_beside_others_are_left_out():
+    names = ["a", "b"] * 10 + ["a|z", "z"]
+    seconds = ["b", "a"] * 10 + ["", "a"]
+    bags = Bags.from_lists([np.ones((3, 3))] * 22, names, second_labels=seconds)
+    train = CustomBags("example", bags).make_parts().train
+    unlabelled = ~train.bag_labels.known
+    assert unlabelled.sum() == 2
+    assert not train.bag_labels.runner_up[unlabelled].any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_there_is_of_a_class_goes_into_training_first(seed, grouped):
+    groups = None if not grouped else [f"g{i // 4}" for i in range(40)] + ["y0", "y0", "z0"]
+    for split in (None, np.array(["train"] * 43)):
+        parts = with_rare({"y": 2, "z": 1}, groups, split).make_parts(data_seed=seed, min_bags=1)
+        assert {*parts.train.labels.tolist()} == {0, 1, 2, 3}
+
+
+def test_a_fold_may_lack_a_class(tmp_path, majority, make, says):
+    table = make.table()
+    table.loc[table["bag"].isin(["slide0", "slide2", "slide4"]), ["bag_label", "label"]] = "9"
+    table["group"] = np.where(table["bag_label"] == "9", "one", table["bag"])
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--folds", 3, "--out", tmp_path / "runs")
+    assert code == 0, err
+    assert says(out, "warning: ", "no training bag of this fold has the label 9", "(15 test instances)", "wrong")

@@ -58,7 +58,7 @@ def test_results_cover_only_instances_with_a_known_class(tmp_path, majority, mak
     assert code == 0
     assert re.search(r"49 of 200 instances; .*: 9 │", flatten(out))
     assert "60% to 60% of a bag" in flatten(out)
-    assert "0 of 9 bags" in flatten(out)
+    assert "0.0% of 9 bags" in flatten(out)
     counts = r"instance figures are .*49 of 50 instances.*9 of 10 bags"
     code, out, err = majority("train", place, *TRAIN, "--out", run)
     assert (code, err) == (0, "")
@@ -69,19 +69,6 @@ def test_results_cover_only_instances_with_a_known_class(tmp_path, majority, mak
     assert re.search(counts, (run / "report.html").read_text(), re.IGNORECASE)
     for source in ((), (place,)):
         assert "with a known class" in flatten(majority("evaluate", run, *source)[1])
-
-
-def test_a_study_names_the_number_of_instances_with_a_known_class(tmp_path, majority, make):
-    place, study, table = tmp_path / "bags.csv", tmp_path / "study", make.table()
-    bag = table["bag"].str.removeprefix("slide").astype(int)
-    table.assign(label=table["label"].where(bag % 3 == 0)).to_csv(place, index=False)
-    counts = r"instance figures are .*50 of 150 instances.*10 of 30 bags"
-    for method in ("log-mean", "vote"):
-        _, out, _ = majority("train", place, *TRAIN, "--folds", 3, "--method", method, "--out", study / method)
-        assert re.search(f"note: {counts}", flatten(out))
-    assert majority("report", study)[0] == 0
-    for name in ("report.html", "tables.md", "tables.tex"):
-        assert len(re.findall(f"bags: {counts}", (study / name).read_text())) == 1
 
 
 def test_without_a_completely_known_bag_no_majority_is_reported(tmp_path, majority, make):
@@ -98,26 +85,17 @@ def test_without_a_completely_known_bag_no_majority_is_reported(tmp_path, majori
     assert "Overestimation of" not in (run / "report.html").read_text()
 
 
-def test_bag_labels_that_contradict_the_true_classes_are_warned_of(tmp_path, majority, make, says):
-    table = make.table()
-    table.loc[table["bag"].isin(["slide3", "slide5"]), "label"] = "7"
-    table.loc[table.index[table["bag"] == "slide5"][0], "label"] = None
-    table.to_csv(tmp_path / "bags.csv", index=False)
-    _, out, _ = majority("check", tmp_path / "bags.csv")
-    assert says(out, "warning: 1 bag ", "most common true class", "slide3")
-
-
 def test_a_true_class_that_is_no_bag_label_is_warned_of(tmp_path, majority, make, says):
     place, other, run, table = tmp_path / "bags.csv", tmp_path / "other.csv", tmp_path / "run", make.table()
     table.to_csv(place, index=False)
     table.assign(label=table["label"].where(table.index > 1, "99")).to_csv(other, index=False)
-    facts = ("warning: label 99 of 2 instances", "counts as wrong")
+    facts = ("warning: the class of 2 of 150 instances (1.3%)", "99: 2", "counts as wrong")
     code, out, _ = majority("check", other)
     assert code == 0
     assert says(out, *facts, "--background")
     assert load_source(other).bags.classes == ("7", "12")
     code, out, _ = majority("train", place, *TRAIN, "--out", run)
-    assert "warning: label" not in flatten(out)
+    assert "warning: the class" not in flatten(out)
     code, out, _ = majority("evaluate", run, other)
     assert code == 0
     assert says(out, *facts, "not a class of the run")
@@ -133,7 +111,7 @@ def test_a_background_may_be_given_by_instance_labels(tmp_path, majority, make):
     table.to_csv(place, index=False)
     code, out, _ = majority("train", place, *TRAIN, "--method", "log-mean", "--background", "empty", "--out", run)
     assert code == 0
-    assert "warning: label empty" not in out
+    assert "counts as wrong" not in out
     test = json.loads((run / "result.json").read_text())["test"]
     assert test["background_recall"] is not None
     for source in ((), (place,)):
@@ -192,18 +170,6 @@ def test_only_the_background_may_be_known(tmp_path, majority, make):
     assert 0 < figures["known_instances"] < figures["instances"]
 
 
-def test_whole_numbers_that_pandas_writes_as_floats_keep_their_names(tmp_path, majority, make):
-    table = make.table()
-    names = {name: number for number, name in enumerate(sorted(set(table["bag_label"])))}
-    table["bag_label"] = table["bag_label"].map(names)
-    table["label"] = table["label"].map(names).where(table.index % 2 == 0)
-    table.to_csv(tmp_path / "bags.csv", index=False)
-    assert "0.0" in set(pd.read_csv(tmp_path / "bags.csv", dtype=str)["label"]), "as pandas writes them"
-    code, out, _ = majority("check", tmp_path / "bags.csv")
-    assert code == 0
-    assert f"{(len(table) + 1) // 2} of {len(table)} instances" in flatten(out)
-
-
 def test_bags_of_another_kind_or_width_are_refused(tmp_path, majority, make):
     make.table().to_csv(tmp_path / "bags.csv", index=False)
     assert majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")[0] == 0
@@ -217,16 +183,3 @@ def test_bags_of_another_kind_or_width_are_refused(tmp_path, majority, make):
         code, _, error = majority(command, tmp_path / "run", tmp_path / "files")
         assert code == 2
         assert "instances have shape (77,)" in error
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("weight", ["", 0])
-def test_a_summary_says_nothing_by_weights_that_are_a_problem(tmp_path, majority, make, weight):
-    table = make.table(bags=4)
-    table["weight"] = table["bag"].ne(table["bag"].iloc[0]).astype(object).replace({True: 1, False: weight})
-    table.to_csv(tmp_path / "own.csv", index=False)
-    code, printed, _ = majority("check", tmp_path / "own.csv")
-    assert code == 1
-    assert "bag sizes" in printed
-    assert "weight is" in printed
-    assert "nan" not in printed

@@ -12,6 +12,7 @@ from ...data.bags import Bags
 from ...data.columns import as_integers, check_lengths, is_sized
 from ...data.instance_labels import encode_labels
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
+from ...data.splitting import MIN_BAGS
 from ...data.validation import check_store
 from ...errors import InputError
 from ..base import Parts
@@ -56,7 +57,7 @@ class LabelledSet:
         return f"LabelledSet({self.name}: {len(self.store)} instances of shape {shape}, {classes} classes)"
 
     @property
-    def columns(self) -> None:
+    def encoder(self) -> None:
         return None
 
     @property
@@ -75,7 +76,7 @@ class LabelledSet:
     def numbered_within_bags(self) -> bool:
         return False
 
-    def warnings_for(self, background: str | None) -> list[str]:
+    def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
         return []
 
     def folds(self, data_seed: int = 0) -> list[np.ndarray]:

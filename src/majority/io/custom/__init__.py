@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from .custom_bags import CustomBags
-from .names import ColumnNames
-from .read_options import Block, ReadOptions, as_pixel_size
+from .options import Block, ColumnNames, ReadOptions, as_pixel_size
 
 __all__ = ["Block", "ColumnNames", "CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
 

@@ -11,13 +11,11 @@ from typing import TypeVar
 
 from ...data.feature_files import inspect_feature_file
 from ..embedding import EMBEDDING
-from .feature_folder import find_files
 from .findings import Findings, UnreadableError
-from .image_folder import image_rows, is_image_folder
-from .instance_table import INSTANCES
-from .manifest import read_frame
+from .folders import INSTANCES, find_files, image_rows, is_image_folder
+from .options import Block, ReadOptions
 from .parquet import RowGroup, is_parquet, parquet_files, row_groups
-from .read_options import Block, ReadOptions
+from .rows import read_frame
 
 BLOCK_ROWS = 100_000
 Unit = TypeVar("Unit")  # a file, or a row group of one
@@ -43,7 +41,7 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
             files, units = parquet_files(source), row_groups(source)
             blocks = [_rows_of_parquet(group) for group in _groups(units, [unit.rows for unit in units], rows)]
         elif source.is_dir() and not is_image_folder(source):
-            files = [*find_files(source, findings).values()]
+            files = find_files(source, findings)
             blocks = [Block(files=tuple(file.name for file in group)) for group in _groups(files, _sizes(files), rows)]
             files += [source / name for name in (INSTANCES, EMBEDDING) if (source / name).exists()]
         else:
@@ -52,7 +50,7 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
             blocks = [Block(start=start, rows=min(rows, total - start)) for start in range(0, total, rows)]
     except UnreadableError:
         blocks = []
-    findings.raise_problems(source, for_classifier=options.for_classifier)
+    findings.raise_problems(source)
     whole_bags = len(blocks) < 2 or bool(blocks[0].files)
     return Division(tuple(blocks), _fingerprint(source, files), whole_bags)
 

@@ -26,7 +26,7 @@ def read_filled(
     try:
         frame = read_table(path, (*columns, *optional), findings)
     except UnreadableError:
-        findings.raise_problems(path, for_classifier=True)
+        findings.raise_problems(path)
         raise
     for name in columns:
         if name not in frame:

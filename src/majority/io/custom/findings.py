@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from string import digits
+from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError
-from .names import abbreviate_names
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_EXAMPLES = 3  # of one cause
+MAX_NAMES = 10  # in one line
+MAX_DIGITS = 18  # of the number at the end of a name
+
+
+class UnreadableError(Exception):
+    """Reading cannot continue; the findings have the reason. Caught where reading started."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +51,20 @@ class Findings:
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> warning; dropped for the background
 
-    def add_problem(self, file: Path, row: int | None, what: str, cure: str) -> None:
+    def add_problem(self, file: Path, row: int | None, what: str, cure: str | None) -> None:
         self.problems.append(Problem(file, None if row is None else int(row), what, cure))
 
-    def add_error(self, file: Path, error: InputError) -> None:
-        """Add a problem with the message of an error, which contains its cure."""
-        self.problems.append(Problem(file, None, str(error), None))
-
     def warn(self, text: str) -> None:
-        if text not in self.warnings:  # labels of a folder of images are read as a table, then with the images
+        if text not in self.warnings:  # each file of a table may say the same
             self.warnings.append(text)
 
-    def raise_problems(self, source: Path, for_classifier: bool = False) -> None:
+    def raise_problems(self, source: Path) -> None:
         """Raise one error with a line per cause, if there are any problems."""
         if not self.problems:
             return
         count = "a problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
-        more = "" if for_classifier else f" (`majority check {source}` adds a summary)"
-        raise InputError("\n  ".join([f"{source} has {count}{more}:", *group_by_cause(self.problems)]))
+        raise InputError("\n  ".join([f"{source} has {count}:", *group_by_cause(self.problems)]))
 
 
 def group_by_cause(problems: Iterable[Problem]) -> Iterator[str]:
@@ -93,5 +101,54 @@ def _describe_group(group: list[Problem], reason: str) -> str:
     return ": ".join(filter(None, [place, examples + times, reason, group[0].cure]))
 
 
-class UnreadableError(Exception):
-    """Reading cannot continue; the findings have the reason. Caught where reading started."""
+def abbreviate_names(names: Sequence[str]) -> str:
+    """Names for one line: numbered names become a range, and of many names the first and the last are listed.
+
+    >>> abbreviate_names([*(f"f{i}" for i in range(64)), "patient_id"])
+    'f0 to f63, patient_id'
+    """
+    breaks = [i for i, (name, following) in enumerate(pairwise(names), start=1) if not _is_next(name, following)]
+    pieces: list[str] = []
+    for start, end in pairwise([0, *breaks, len(names)]):
+        pieces += [f"{names[start]} to {names[end - 1]}"] if end - start > 2 else names[start:end]
+    half = MAX_NAMES // 2
+    return ", ".join(pieces if len(pieces) <= MAX_NAMES else [*pieces[:half], "...", *pieces[-half:]])
+
+
+def _is_next(name: str, following: str) -> bool:
+    """Whether the names differ only in their numbers, and the second number is the next one."""
+    stem = name.rstrip(digits)
+    number, following_number = name[len(stem) :], following[len(following.rstrip(digits)) :]
+    both = number and following_number and following == stem + following_number
+    few = max(len(number), len(following_number)) <= MAX_DIGITS
+    return bool(both and few and int(following_number) == int(number) + 1)
+
+
+def join_names(names: Iterable[object]) -> str:
+    """Names as an option takes them: separated by commas, with quotes around a name that has a comma.
+
+    >>> print(join_names(["height, cm", "width"]))
+    "height, cm",width
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def features_option(names: Iterable[str]) -> str:
+    """The option --features as it is typed in a shell."""
+    return f"--features {shlex.quote(join_names(names))}"
+
+
+def cells(column: pd.Series) -> Iterator[tuple[int, Any]]:
+    """The number of each row, and its cell."""
+    return zip(column.index.tolist(), column.tolist(), strict=True)
+
+
+def counted(count: int, noun: str, verb: str = "have") -> str:
+    """
+    >>> counted(1, "image"), counted(2000, "row", "are")
+    ('1 image has', '2,000 rows are')
+    """
+    singular = {"have": "has", "are": "is", "name": "names"}[verb]
+    return f"1 {noun} {singular}" if count == 1 else f"{count:,} {noun}s {verb}"

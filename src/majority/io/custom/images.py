@@ -1,33 +1,21 @@
-"""Image files, decoded in parallel to one size, grey or colour. An image that cannot be used gets a reason."""
+"""One image file: its size and kind, and its pixels as 8 bits, grey or colour, at one size."""
 
 from __future__ import annotations
 
-import functools
 import os
-import unicodedata
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
-from ...cores import usable_cores
-from ...data.stores import Store
 from ...errors import InputError
 from ...files import check_regular
-from .image_cache import ImageCache, read_notes
-from .image_files import ImageFiles
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
 PIXELS_VARIABLE = "MAJORITY_MAX_MEGAPIXELS"
-MAX_KEPT_SIZE = 256  # pixels per side: images that all have the same size, up to this one, keep it
-DEFAULT_SIZE = 64  # pixels per side
 NO_IMAGE = "there is no such image"
-TASK_SIZE = 64  # images per task of the thread pool
 ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF tag, and its values that exchange width and height
 
 
@@ -45,141 +33,6 @@ class ImageFileInfo(NamedTuple):
     highest: int | None = None
 
 
-class Images(NamedTuple):
-    store: Store | None  # (n, height, width, channels); None if there are errors
-    files: dict[int, ImageFileInfo]  # by number, for the files that could be opened
-    errors: dict[int, str]  # number of an image -> the reason why it cannot be used
-
-
-def load_images(
-    manifest: Path,
-    names: Sequence[str],
-    size: tuple[int, int] | None = None,
-    channels: int | None = None,
-    on_demand: bool = False,
-) -> Images:
-    """All images at one size, or the reasons why some cannot be used.
-
-    Without `size`, images that all have the same size of up to 256 pixels per side keep it; otherwise all become
-    64 x 64. Without `channels`, there is 1 channel if all images are grey, otherwise 3. The pixels are kept in the user
-    cache and are read from there; small sets are loaded into memory. `names` are the paths as the manifest writes them,
-    relative to it. With `on_demand`, the files are only inspected now: the store decodes them when they are used.
-    """
-    images = _ImagesOfManifest(manifest, names)
-    images.inspect()
-    if not images.files:
-        return Images(None, images.files, images.errors)
-    shape = images.choose_shape(size, channels)
-    if images.errors:  # nothing can be cached, but the other images are decoded to find further errors
-        images.try_each(lambda i: decode(images.paths[i], shape), "decoding images")
-        return Images(None, images.files, images.errors)
-    if on_demand:
-        return Images(ImageFiles(images.paths, shape, read_image), images.files, {})
-    store = images.load_cached(shape)
-    return Images(store, images.files, images.errors)
-
-
-class _ImagesOfManifest:
-    """The images that a manifest names, while they are loaded. What a step finds out is in `files` and `errors`."""
-
-    def __init__(self, manifest: Path, names: Sequence[str]):
-        self.manifest, self.names = manifest, names
-        self.paths = [manifest.parent] * len(names)  # `inspect` finds them
-        self.files: dict[int, ImageFileInfo] = {}
-        self.errors: dict[int, str] = {}
-
-    def try_each(self, work: Callable[[int], object], title: str) -> None:
-        """Call `work` with the number of every image that has no error so far."""
-
-        def try_work(i: int) -> None:
-            try:
-                if i not in self.errors:
-                    work(i)
-            except Exception as error:  # Pillow's decoders raise many kinds of exceptions
-                self.errors[i] = _reason(error)
-
-        _in_parallel(try_work, len(self.names), title)
-
-    def inspect(self) -> None:
-        """Find every file and read its properties: from the notes of the cache if the file has not changed."""
-        notes = read_notes(self.manifest)
-
-        def inspect_file(i: int) -> None:
-            self.paths[i], status = _find_file(self.manifest.parent, self.names[i])
-            note = notes.get(self.names[i])
-            if note and note[:2] == [status.st_size, status.st_mtime_ns]:
-                self.files[i] = ImageFileInfo(*note)
-            else:
-                self.files[i] = ImageFileInfo(status.st_size, status.st_mtime_ns, *_read_header(self.paths[i]))
-
-        self.try_each(inspect_file, "inspecting images")
-
-    def choose_shape(self, size: tuple[int, int] | None, channels: int | None) -> tuple[int, int, int]:
-        height, width = size or _common_size(self.files.values())
-        return height, width, channels or (1 if all(file.grey for file in self.files.values()) else 3)
-
-    def load_cached(self, shape: tuple[int, int, int]) -> Store | None:
-        """The pixels in the cache, after those of new and changed files are decoded; None if some cannot be."""
-        cache = ImageCache(self.manifest, shape)
-        rows = {name: row for row, name in enumerate(cache.notes)}
-        unchanged = [cache.notes.get(name) == list(self.files[i]) for i, name in enumerate(self.names)]
-        reuse = [rows.get(name) if same else None for name, same in zip(self.names, unchanged, strict=True)]
-        if reuse == list(range(cache.count)):
-            return cache.store()
-        with cache.replace(len(self.names)) as pixels:
-            self._fill(pixels, shape, reuse, cache.pixels)
-            if not self.errors:
-                cache.keep({name: list(self.files[i]) for i, name in enumerate(self.names)})
-        return None if self.errors else cache.store()
-
-    def _fill(
-        self, pixels: np.ndarray, shape: tuple[int, int, int], reuse: list[int | None], old_pixels: Store | None
-    ) -> None:
-        """Copy the old pixels of the rows to `reuse`, and decode the other files; one with several names only once."""
-        aliases = _alias_numbers(self.manifest.parent, self.names)
-
-        def fill_one(i: int) -> None:
-            row = reuse[i]
-            if i in aliases:
-                return
-            if row is None or old_pixels is None:
-                pixels[i], facts = decode(self.paths[i], shape)
-                self.files[i] = self.files[i]._replace(**facts)
-            else:
-                pixels[i] = old_pixels[[row]][0]
-
-        self.try_each(fill_one, "decoding images")
-        for i, first in aliases.items():
-            pixels[i], self.files[i] = pixels[first], self.files[first]
-
-
-def resolve_aliases(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Each path -> the first path that names the same file, be it with ./, .. or doubled slashes, relative or absolute.
-
-    A link to a file counts as a file of its own: deduplicating file systems link images that happen to be equal.
-
-    >>> resolve_aliases(Path("/data"), ["a/b.png", "./a//b.png", "/data/a/b.png", "b.png"])
-    {'a/b.png': 'a/b.png', './a//b.png': 'a/b.png', '/data/a/b.png': 'a/b.png', 'b.png': 'b.png'}
-    """
-
-    @functools.cache
-    def real_folder(parent: str) -> str:
-        try:
-            return os.path.realpath(os.path.join(folder, parent))
-        except ValueError:  # not a valid path, which is reported when it is opened
-            return parent
-
-    first: dict[tuple[str, str], str] = {}
-    split = ((name, os.path.split(name)) for name in dict.fromkeys(names))
-    return {name: first.setdefault((real_folder(parent), file), name) for name, (parent, file) in split}
-
-
-def _alias_numbers(folder: Path, names: Sequence[str]) -> dict[int, int]:
-    """The number of each name whose file has an earlier name -> the number of the first name."""
-    number = {name: i for i, name in enumerate(names)}
-    return {number[name]: number[first] for name, first in resolve_aliases(folder, names).items() if name != first}
-
-
 def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
     """Read an image file as a classifier of this instance shape read its training images: uint8 (height, width,
     channels).
@@ -191,7 +44,7 @@ def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
         height, width, channels = shape
         return decode(Path(path), (height, width, channels))[0]
     except Exception as error:  # Pillow's decoders raise many kinds of exceptions
-        reason = _reason(error)
+        reason = reason_of(error)
         cure = "correct the path" if reason == NO_IMAGE else "repair it or leave it out"
         raise InputError(f"{path}: {reason}: {cure}") from error
 
@@ -216,34 +69,7 @@ def decode(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[st
         return np.asarray(image, np.uint8).reshape(shape), facts
 
 
-def _find_file(folder: Path, name: str) -> tuple[Path, os.stat_result]:
-    """Accented letters have two forms in Unicode: a file is found by either."""
-    try:
-        return folder / name, (folder / name).stat()
-    except FileNotFoundError:
-        for form in ("NFC", "NFD"):
-            path = folder / unicodedata.normalize(form, name)
-            if path.exists():
-                return path, path.stat()
-        raise
-
-
-def find_ignoring_case(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Path of a missing file -> the name of a file in the same folder that differs only in capitals."""
-
-    @functools.cache
-    def files_in(parent: Path) -> dict[str, str]:
-        try:
-            return {file.casefold(): file for file in os.listdir(parent)}
-        except OSError:  # there is no such folder, or it cannot be listed
-            return {}
-
-    split = {name: os.path.split(name) for name in names}
-    found = {name: files_in(folder / parent).get(file.casefold(), file) for name, (parent, file) in split.items()}
-    return {name: file for name, file in found.items() if file != split[name][1]}  # a broken link has the same name
-
-
-def _read_header(path: Path) -> tuple[int, int, bool, bool, bool]:
+def read_header(path: Path) -> tuple[int, int, bool, bool, bool]:
     """Height, width, and whether it is grey, has further pages, has further bands; the pixels are not decoded."""
     with _open(path) as image:
         width, height = image.size
@@ -320,13 +146,7 @@ def _to_eight_bits(image: Image.Image) -> tuple[Image.Image, dict[str, Any]]:
     return upper, {"lowest": lowest, "highest": highest}
 
 
-def _common_size(files: Iterable[ImageFileInfo]) -> tuple[int, int]:
-    sizes = {(file.height, file.width) for file in files}
-    only = next(iter(sizes))
-    return only if len(sizes) == 1 and max(only) <= MAX_KEPT_SIZE else (DEFAULT_SIZE, DEFAULT_SIZE)
-
-
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return NO_IMAGE
     if isinstance(error, InputError):
@@ -334,26 +154,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image, or it is damaged"
     return f"it cannot be decoded ({str(error).strip() or type(error).__name__})"
-
-
-def _in_parallel(work: Callable[[int], None], count: int, title: str) -> None:
-    """Call `work` with every number below `count`, with a progress bar if stderr is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    def run_task(start: int) -> int:
-        numbers = range(start, min(start + TASK_SIZE, count))
-        for i in numbers:
-            work(i)
-        return len(numbers)
-
-    console = Console(stderr=True)
-    with (
-        warnings.catch_warnings(),
-        Progress(console=console, disable=not console.is_terminal, transient=True) as progress,
-        ThreadPoolExecutor(usable_cores()) as pool,
-    ):
-        warnings.simplefilter("ignore")  # Pillow warns about files that _open checks itself
-        task = progress.add_task(title, total=count)
-        for done in pool.map(run_task, range(0, count, TASK_SIZE)):
-            progress.advance(task, done)

@@ -1,67 +1,38 @@
-"""Names of columns in messages: many names in one line, and guesses at a name with a typing mistake."""
+"""Names of columns: those with a special meaning, and guesses at a name with a typing mistake."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from string import digits
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import closest
+from .findings import Problem
+from .options import ReadOptions
 
-MAX_NAMES = 10  # in one line
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEANINGS = {  # of the reserved names
+    "bag": "the bag of an instance",
+    "bag_label": "the label of the bag",
+    "second_label": "the runner-up of the bag",
+    "label": "the true class of an instance",
+    "path": "the image",
+    "split": "train, val or test",
+    "group": "bags that stay together",
+    "x": "the position of an instance",
+    "y": "the position of an instance",
+    "weight": "how much an instance counts",
+}
+NUMBERS = ("x", "y", "weight")
+TEXT = tuple(name for name in MEANINGS if name not in NUMBERS)
+LABELS = ("label", "bag_label", "second_label")  # a feature with this content would be the answer
 MIN_SIMILARITY = 0.8  # higher than the default, because short names are easily similar: bag and age by two thirds
 SYNONYMS = {
     "bag": ("bag_id", "bag_name", "bagname", "slide", "slide_id"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
 }
-
-
-@dataclass(frozen=True)
-class ColumnNames:
-    """The columns of a table that have other names than the usual ones."""
-
-    bag: str | None = None
-    label: str | None = None  # the label of the bag
-    path: str | None = None
-
-    def usual(self, label: str) -> dict[str, str]:
-        """Usual name -> given name; the label of a bag is called bag_label in a manifest, label in a table of bags."""
-        names = {"bag": self.bag, label: self.label, "path": self.path}
-        return {usual: given for usual, given in names.items() if given is not None}
-
-
-def abbreviate_names(names: Sequence[str]) -> str:
-    """Names for one line: numbered names become a range, and of many names the first and the last are listed.
-
-    >>> abbreviate_names([*(f"f{i}" for i in range(64)), "patient_id"])
-    'f0 to f63, patient_id'
-    """
-    breaks = [i for i, (name, following) in enumerate(pairwise(names), start=1) if not _is_next(name, following)]
-    starts = [0, *breaks, len(names)]
-    pieces = [piece for start, end in pairwise(starts) for piece in _as_range(names[start:end])]
-    half = MAX_NAMES // 2
-    return ", ".join(pieces if len(pieces) <= MAX_NAMES else [*pieces[:half], "...", *pieces[-half:]])
-
-
-def join_names(names: Iterable[object]) -> str:
-    """Names as an option takes them: separated by commas, with quotes around a name that has a comma.
-
-    >>> print(join_names(["height, cm", "width"]))
-    "height, cm",width
-    """
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
-
-
-def features_option(names: Iterable[str]) -> str:
-    """The option --features as it is typed in a shell."""
-    return f"--features {shlex.quote(join_names(names))}"
 
 
 def closest_name(column: str, existing: Iterable[str]) -> str | None:
@@ -71,8 +42,10 @@ def closest_name(column: str, existing: Iterable[str]) -> str | None:
     ('Image', 'Bag ID', None)
     """
     existing = list(existing)
-    synonyms = [name for name in existing if re.sub(r"[ .-]", "_", name.lower()) in SYNONYMS.get(column, ())]
-    return closest(column, existing, MIN_SIMILARITY) or (synonyms[0] if synonyms else None)
+    for name in existing:
+        if name.lower().replace(" ", "_") in SYNONYMS.get(column, ()):
+            return name
+    return closest(column, existing, MIN_SIMILARITY)
 
 
 def did_you_mean(column: str, existing: Iterable[str]) -> str:
@@ -80,17 +53,43 @@ def did_you_mean(column: str, existing: Iterable[str]) -> str:
     return f" (did you mean {guess}?)" if guess else ""
 
 
-def _is_next(name: str, following: str) -> bool:
-    """Whether the names differ only in their numbers, and the second number is the next one."""
-    stem, following_stem = name.rstrip(digits), following.rstrip(digits)
-    number, following_number = name[len(stem) :], following[len(following_stem) :]
-    return bool(number and following_number) and stem == following_stem and int(following_number) == int(number) + 1
+def find_look_alikes(columns: Collection[str], reserved: Collection[str], options: ReadOptions) -> dict[str, str]:
+    """Column -> the reserved name that is probably meant: it differs in capitals or by a typing mistake.
+
+    Names that are not read are not meant, and one of x and y alone is no position.
+
+    >>> find_look_alikes(["Label", "bag_lable", "X", "x1", "height", "weights"], MEANINGS, ReadOptions())
+    {'Label': 'label', 'bag_lable': 'bag_label', 'weights': 'weight'}
+    """
+    unread = () if options.labels else (*LABELS, "split")
+    lower = {name.lower() for name in columns}
+    found = {}
+    for column in columns:
+        name = column.strip().lower()
+        long = [each for each in reserved if each != "path" and len(each) > 1]
+        similar = [each for each in long if each[0] == name[:1] and abs(len(each) - len(name)) < 2]
+        meant = name if name in reserved else closest(name, similar, MIN_SIMILARITY)
+        is_numbered = any(character.isdigit() for character in name)
+        half_a_position = meant in ("x", "y") and not {"x", "y"} <= lower
+        if meant and column not in reserved and meant not in unread and not is_numbered and not half_a_position:
+            found[column] = meant
+    return found
 
 
-def _as_range(names: Sequence[str]) -> Sequence[str]:
-    return [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
+def look_alikes(
+    frame: pd.DataFrame, file: Path, reserved: Collection[str], used: Collection[str], options: ReadOptions
+) -> Iterator[Problem | str]:
+    """A feature that is probably a label is a problem, unless --features names it; any other such column is warned of.
 
-
-def column_names(header: Iterable[object]) -> list[str]:
-    """The names as text. A column without a name, such as a saved index, is named by its number."""
-    return [str(name).strip() or f"unnamed{number}" for number, name in enumerate(header, start=1)]
+    `used` are the columns that are features.
+    """
+    for name, meant in find_look_alikes([*frame.columns], reserved, options).items():
+        what = f"column {name} {'is used as a feature' if name in used else 'is not used'}"
+        what += f" (did you mean {meant}, {MEANINGS[meant]}?)"
+        is_answer = name in used and meant in LABELS
+        if name in (options.features or ()) or (meant in frame and not is_answer):
+            continue
+        if is_answer:
+            yield Problem(file, 1, what, f"rename it to {meant}, remove it, or name the features with --features")
+        else:
+            yield f"{what}: rename it, or ignore this"

@@ -5,11 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...data.column_encoder import ColumnEncoder
 from ...errors import InputError
 from ..image_summary import ImageFileSummary
-from .names import ColumnNames, abbreviate_names, features_option
+from .findings import abbreviate_names, features_option
 
 LARGEST_IMAGE = 1024  # pixels per side to which images can be resized
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The columns of a table that have other names than the usual ones."""
+
+    bag: str | None = None
+    label: str | None = None  # the label of the bag
+    path: str | None = None
+
+    def usual(self, label: str) -> dict[str, str]:
+        """Usual name -> given name; the label of a bag is called bag_label in a manifest, label in a table of bags."""
+        names = {"bag": self.bag, label: self.label, "path": self.path}
+        return {usual: given for usual, given in names.items() if given is not None}
 
 
 @dataclass(frozen=True)
@@ -38,9 +53,8 @@ class ReadOptions:
     channels: int | None = None
     trained_images: ImageFileSummary | None = None  # the image files that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
-    names: ColumnNames = field(
-        default_factory=ColumnNames
-    )  # for a classifier they are those of its training data, and need not occur
+    encoder: ColumnEncoder | None = None  # what a classifier's training data made of these columns
+    names: ColumnNames = field(default_factory=ColumnNames)  # those of a classifier's training data need not occur
     encoder_shape: tuple[int, int, int] | None = None  # images are read for an encoder, at this shape and on demand
     block: Block | None = None  # read this piece only; None: everything
 
