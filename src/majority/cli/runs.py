@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,9 +20,6 @@ from .arguments import (
     of_columns,
 )
 from .printing import log, note_trained_on, print_figures
-
-if TYPE_CHECKING:
-    from ..io.custom import ColumnNames
 
 BLOCK_ROWS_HELP = "Instances per block, about: whole feature files or row groups of Parquet."
 
@@ -103,7 +100,12 @@ def predict(
     check_threshold(abstain_below)
     names = column_names(columns)
     if shard is not None or on != "local" or out.is_dir() or not out.suffix:
-        _predict_blocks(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
+        if all_parts:
+            raise InputError(
+                f"--out {out} is a folder, and predictions in a folder are those of a SOURCE: leave out --all"
+            )
+        options = {"by_bag": by_bag, "abstain_below": abstain_below, "names": names, "device": device}
+        _predict_blocks(run, source, out, block_rows, shard, on, **options)
         return
     check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     classifier, bags, opened = open_bags(
@@ -119,52 +121,33 @@ def predict(
 
 
 def _predict_blocks(
-    run: Path,
-    source: str | None,
-    out: Path,
-    by_bag: bool,
-    abstain_below: float | None,
-    all_parts: bool,
-    names: ColumnNames | None,
-    device: str,
-    block_rows: int,
-    shard: str | None,
-    on: str,
+    run: Path, source: str | None, out: Path, block_rows: int, shard: str | None, on: str, **options: Any
 ) -> None:
+    """Into a folder, block by block."""
+    from ..io import is_custom_source
     from ..io.predictions import WRITERS
     from ..run.cluster import check_on
-    from ..run.predict_blocks import BAGS, predict_blocks
+    from ..run.predict_blocks import BAGS, PartsRequest, predict_blocks
     from ..run.shards import Shard
 
     check_on(on)
     part = None if shard is None else Shard.parse(shard)
     if out.suffix in WRITERS and not out.is_dir():
         raise InputError(f"--out {out}: --shard and --on write a folder of Parquet files: give a folder as --out")
-    if source is None or all_parts:
-        cure = "leave out --all" if all_parts else "give your own bags as SOURCE"
-        raise InputError(f"--out {out} is a folder, and predictions in a folder are those of a SOURCE: {cure}")
+    if source is None or not is_custom_source(source):
+        what = f"--out {out} is a folder, for bags of your own, not for {source or 'those of the run'}"
+        raise InputError(f"{what}: give a table or a folder as SOURCE, or a file as --out")
     note_trained_on(run, source)
+    request = PartsRequest(run, Path(source), out, **options)
     with tell_how_to_continue(out):
-        done = predict_blocks(
-            run,
-            source,
-            out,
-            by_bag=by_bag,
-            abstain_below=abstain_below,
-            names=names,
-            device=device,
-            block_rows=block_rows,
-            shard=part,
-            on=on,
-            log=log,
-        )
-    if by_bag and done.bags is not None:
+        done = predict_blocks(request, block_rows=block_rows, shard=part, on=on, log=log)
+    if done.bags is not None:
         log(f"{count_noun(done.bags, 'bag')}: {out / BAGS}")
-    else:
-        written = f"{count_noun(done.rows, 'row')} written; " if done.rows else ""
-        log(f"{written}{done.done} of {count_noun(done.blocks, 'block')} done: {out}")
-        if by_bag:
-            log("After all shards, repeat the command without --shard: it adds the counts of all blocks")
+        return
+    written = f"{count_noun(done.rows, 'row')} written; " if done.rows else ""
+    log(f"{written}{done.done} of {count_noun(done.blocks, 'block')} done: {out}")
+    if request.by_bag:
+        log("After all shards, repeat the command without --shard: it adds the counts of all blocks")
 
 
 @command("review", of_columns)

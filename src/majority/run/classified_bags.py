@@ -25,9 +25,9 @@ class ClassifiedBags:
     counts: np.ndarray  # (b, C) instances predicted as each class
     guess: np.ndarray  # (n,) predicted class of each instance
     confidence: np.ndarray  # (n,) its probability
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
     background: int | None = None  # a class that does not vote
     source: Source | None = None  # of the bags, if it is known
-    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
 
     @property
     def right(self) -> np.ndarray:  # (b,) by count; False in bags without a label
@@ -103,16 +103,7 @@ class ClassifiedBags:
 
 def classify_bags(classifier: Classifier, bags: Bags, source: Source | None = None) -> ClassifiedBags:
     """One pass of the classifier over the bags."""
-    predicted, counts, guess, confidence, weighted_counts = predict(classifier.model, bags, classifier.device)
     background = classifier.model.spec.background
-    return ClassifiedBags(
-        bags,
-        tuple(map(str, classifier.classes)),
-        predicted,
-        counts,
-        guess,
-        confidence,
-        None if background is None else background.index,
-        source,
-        weighted_counts,
-    )
+    index = None if background is None else background.index
+    found = predict(classifier.model, bags, classifier.device)
+    return ClassifiedBags(bags, tuple(map(str, classifier.classes)), *found, index, source)

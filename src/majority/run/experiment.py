@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,9 +34,8 @@ from .data import Data, read_data, with_files
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
 from .headline import class_recall, is_skewed
 from .instance_labels import write_trained
-from .plan import Planned, adapt, builder, check_config, log_start, plan_run, task_of, title_of
+from .plan import Planned, adapt, builder, check_config, log_start, plan_run, resolve_refit, task_of, title_of
 from .record import RunRecord, check_same_run
-from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
 from .report.about import REPORT
 from .report.page import part_rows
@@ -225,7 +225,8 @@ def write(
     if varied:
         facts["varied"] = dict(varied)
     if again is None:
-        remove_refit(folder)
+        shutil.rmtree(folder / REFIT, ignore_errors=True)  # of a run that was interrupted there and goes on without it
+        (folder / REFITTED).unlink(missing_ok=True)
         learned = {"train": data.parts.train}
     else:
         learned = data.for_training_on_all(planned.config)

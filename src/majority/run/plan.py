@@ -11,21 +11,20 @@ from ..data.scenarios import majority_range
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
 from ..fields import from_json
-from ..io import SOURCES
+from ..io import SOURCES, CustomBags, Source
 from ..io.benchmarks.catalogue import known_of, known_sources
 from ..log import Log
 from ..nn.backbones import check_backbone
 from ..nn.methods import check_options
 from ..nn.model import Model
-from ..recipes import DEFAULT, RECIPES, Plan, TaskInfo, choose_plan, find_recipe, model_builder
+from ..recipes import DEFAULT, RECIPES, Plan, Recipe, TaskInfo, choose_plan, find_recipe, model_builder
 from ..recipes.stages import Stage
 from ..training.memory import memory_warning
 from ..training.validation import check_all_known, check_bags_per_process, check_label_kinds, check_weights
-from .config import BenchmarkBags, RunConfig
+from .config import BenchmarkBags, OwnBags, RunConfig
 from .data import Data, fingerprints, log_left_out, path_of
 from .folder import environment
 from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
-from .refit import resolve_refit
 
 MANY = 10**6  # more classes and larger bags allow more scenarios
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
@@ -130,6 +129,18 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
     if data.left_out is not None:
         log_left_out(data.left_out, planned.record.refit, log)
     return planned
+
+
+def resolve_refit(config: RunConfig, before: RunRecord | None, recipe: Recipe, source: Source | None) -> bool:
+    """As the user says. Otherwise a run that has started goes on as its config says (`before`), and a new one trains
+    once more if the recipe gains by it and the bags are your own: neither those of a benchmark, nor folds, nor parts
+    that the caller has made, perhaps to test the classifier on one of them."""
+    if config.refit is not None:
+        return config.refit
+    if before is not None:
+        return before.refit
+    is_own = isinstance(config.bags, OwnBags) and config.bags.folds is None and isinstance(source, CustomBags)
+    return recipe.refits_by_default and is_own
 
 
 def _check_bags(planned: Planned, data: Data, before: RunRecord | None, log: Log) -> Planned:

@@ -18,19 +18,11 @@ import numpy as np
 
 from ..errors import InputError, count_noun
 from ..files import read_json, retry_while_busy, write_shared_json
-from ..io import is_custom_source
 from ..io.custom import Block, ColumnNames
 from ..io.custom.blocks import BLOCK_ROWS, Division, divide
-from ..io.predictions import (
-    Columns,
-    add_majority,
-    bag_counts,
-    check_pyarrow,
-    instance_rows,
-    write_rows,
-)
+from ..io.predictions import Columns, add_majority, bag_counts, check_pyarrow, instance_rows, write_rows
 from ..log import Log, no_log
-from ..predict.classifier import Classifier, check_threshold
+from ..predict.classifier import Classifier
 from .cluster import LOCAL, LostTaskError, connect
 from .folder import classifier_file, read_config
 from .reopen import open_bags, read_options
@@ -55,6 +47,10 @@ class PartsRequest:
     names: ColumnNames | None = None
     device: str = "auto"
 
+    def on_all_machines(self) -> PartsRequest:
+        places = {name: getattr(self, name).expanduser().absolute() for name in ("run", "source", "out")}
+        return replace(self, **places)
+
     def part(self, number: int) -> Path:
         """The file of a block. The counts of a block are hidden: only their sums over all blocks are a result."""
         return self.out / f"{'_counts' if self.by_bag else 'part'}-{number:06d}.parquet"
@@ -72,14 +68,8 @@ class PartsOutcome:
 
 
 def predict_blocks(
-    run: str | Path,
-    source: str | Path,
-    out: str | Path,
+    request: PartsRequest,
     *,
-    by_bag: bool = False,
-    abstain_below: float | None = None,
-    names: ColumnNames | None = None,
-    device: str = "auto",
     block_rows: int = BLOCK_ROWS,
     shard: Shard | None = None,
     on: str = LOCAL,
@@ -90,12 +80,10 @@ def predict_blocks(
     With a shard, only its blocks. With `on` = "ray", the blocks are tasks on a Ray cluster, whose nodes see all files
     under the same paths. With `by_bag`, the counts of all blocks are added when the last one is there.
     """
-    check_threshold(abstain_below)
-    places = [Path(place).expanduser().absolute() for place in (run, source, out)]
-    request = PartsRequest(places[0], places[1], places[2], by_bag, abstain_below, names, device)
-    _check_places(request, str(source))
+    request = request.on_all_machines()
+    _check_places(request)
     classifier = Classifier.load(classifier_file(request.run), "cpu")
-    options = read_options(classifier, read_config(request.run), labels=False, unlabelled=False, names=names)
+    options = read_options(classifier, read_config(request.run), labels=False, unlabelled=False, names=request.names)
     if not 1 <= block_rows <= MAX_BLOCK_ROWS:
         raise InputError(f"--block-rows {block_rows}: give 1 to {MAX_BLOCK_ROWS:,}")
     division = divide(request.source, options, block_rows)
@@ -106,7 +94,7 @@ def predict_blocks(
     rows = _collect(_one_by_one(orders) if on == LOCAL else _on_cluster(orders), len(orders), log)
     present = sum(request.part(n).exists() for n in range(len(division.blocks)))
     complete = present == len(division.blocks)
-    bags = _join_counts(request, division, classifier) if by_bag and complete else None
+    bags = _join_counts(request, division, classifier) if request.by_bag and complete else None
     return PartsOutcome(len(division.blocks), present, rows, bags)
 
 
@@ -199,18 +187,12 @@ def _collect(ended: Iterable[BlockOutcome], total: int, log: Log) -> int:
     return rows
 
 
-def _check_places(request: PartsRequest, source: str) -> None:
-    if not is_custom_source(source):
-        raise InputError(
-            f"{source}: predictions in parts are for bags of your own: give a table or a folder as SOURCE, or a file "
-            "as --out"
-        )
+def _check_places(request: PartsRequest) -> None:
     check_pyarrow(request.out)
     out, place = request.out.resolve(), request.source.resolve()
     if out == place or place in out.parents or out in place.parents:
-        raise InputError(
-            f"one of --out {request.out} and the source {source} contains the other: choose another folder"
-        )
+        what = f"one of --out {request.out} and the source {request.source} contains the other"
+        raise InputError(f"{what}: choose another folder")
     if request.out.exists() and not request.out.is_dir():
         raise InputError(f"--out {request.out} is a file: give a folder")
     if request.out.is_dir() and not (request.out / PARTS).exists() and any(_visible(request.out)):
