@@ -1,4 +1,4 @@
-"""CPU seconds of short commands: `majority list`, `check` of a small table, `predict` of its hundred rows.
+"""CPU seconds of short commands: `majority --help`, `list`, `check` of a small table, `predict` of its hundred rows.
 
     python benchmarks/startup.py --out results/speed/startup.json
     python benchmarks/startup.py --before OTHER/src --out FILE     also those of another checkout, in turns
@@ -77,6 +77,7 @@ def main() -> None:
         if not options.tiny:
             cpu_seconds(majority("train", table, "--recipe", "quick", "--epochs", "1", "--out", run))
         commands = {
+            "help": majority("--help"),
             "list": majority("list"),
             "check": majority("check", table),
             "predict": majority("predict", run, table, "--out", Path(folder, "classes.csv")),

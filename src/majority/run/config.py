@@ -103,7 +103,6 @@ class BenchmarkBags(Division):
     scenario: Name = "various"
     """Majority proportions: small, various, large, or LOW,HIGH."""
     fold: Annotated[int, Ge(0), Le(4)] = 0
-    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
     bags: Annotated[int, Ge(4), Le(10**8)] | None = None
     """Training bags; a quarter as many for validation and testing (default: the source's)."""
     bag_size: Count | None = None
@@ -119,7 +118,6 @@ class BenchmarkBags(Division):
     wrong_labels: Annotated[float, Ge(0), Lt(1)] | None = None
     """Give this share of the training and validation bags a wrong label (default: 0)."""
     labels: Literal["winner", "top2"] = "winner"
-    """See the labels of own bags."""
 
 
 class Labels(Part):
@@ -157,10 +155,6 @@ class Shorthands(Part):
     """On a GPU, compile the network even for a short run (long runs do so by themselves)."""
 
     def as_settings(self) -> dict[str, Any]:
-        """
-        >>> Shorthands(epochs=3, backbone="mlp").as_settings()
-        {'training.epochs': 3, 'backbone': 'mlp'}
-        """
         return {plan_setting(name): value for name, value in self.given().items()}
 
 
