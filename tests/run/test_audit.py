@@ -217,6 +217,21 @@ def test_options_that_cannot_be_followed_are_refused(majority, place, out, words
     assert not (place / "new").exists()
 
 
+def test_instances_that_a_run_has_learned_are_not_drawn(trained, tmp_path):
+    audit, source = majority.audit(trained / "run", labels=50, device="cpu"), trained / "bags.csv"
+    answers = audit.to_label
+    answers["answer"] = [read(source)[int(i)]["label"] for i in answers["instance"]]
+    answers.to_csv(tmp_path / "answers.csv", index=False)
+    options = SETTINGS | {"settings": {"training.epochs": 1}, "verbose": False}
+    run = majority.train(source, **options, instance_labels=tmp_path / "answers.csv", refit=True, out=tmp_path / "run")
+    drawn = majority.audit(run, source, labels=1150, device="cpu").to_label
+    assert not {*zip(drawn["bag"], drawn["instance"], strict=True)} & {
+        *zip(answers["bag"], answers["instance"], strict=True)
+    }
+    with pytest.raises(InputError, match="20 to 1,150"):
+        majority.audit(run, source, labels=1151, device="cpu")
+
+
 def test_bags_in_memory():
     rng = np.random.default_rng(0)
     bags = majority.Bags.from_lists([rng.normal(size=(20, 4)) for _ in range(12)], ["cat", "dog"] * 6)

@@ -31,7 +31,6 @@ from .audit_files import (
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_files, hash_of, open_population
 from .folder import classifier_file, fold_folders
-from .instance_labels import trained_instances
 from .report.audit import AUDIT_FIGURES
 from .run_report import report_run
 from .train import TrainedRun
@@ -121,7 +120,7 @@ def write_audit(
     write_audit_page(out / PAGE, record, table["answer"].tolist(), population, show_predictions)
     write_atomically(out / TO_LABEL, lambda draft: table.to_csv(draft, index=False))
     write_record(out, record)
-    which = f"{count_noun(labels, 'instance')} of {len(population.bags.index):,}"
+    which = f"{count_noun(labels, 'instance')} of {len(population.positions):,}"
     log(f"{which}: label them on {out / PAGE}, or in {out / TO_LABEL}")
     log(f"then: majority audit {run} --answers {out / ANSWERS}")
 
@@ -149,10 +148,6 @@ def report_audit(
     if record.classifier != hash_of([Classifier.load(path, "cpu") for path in classifiers]):
         what = f"{answers[0]} has answers to an audit of another run than {run}"
         raise InputError(f"{what}: give the run that {folder} was made for")
-    learned = set(zip(record.bags, record.instances, strict=True)) & trained_instances(run, record.source)
-    if learned:
-        what = f"{run} was trained on {count_noun(len(learned), 'instance label')} of the audit {folder}"
-        raise InputError(f"{what}, which would count as right: audit it on instances that it has not learned")
     figures = figures_from(record, answers)
     content = {"audit": record.audit, "source": record.source, **asdict(figures)}
     log(str(figures))

@@ -34,7 +34,7 @@ def write_audit_page(
     listed, features = (np.empty(0, np.int64), []) if images else typical_ranges(population)
     side = _side_of_images(population) if images else None
     items = []
-    for number, position in enumerate(population.design.draw(len(record.bags)).tolist()):
+    for number, position in enumerate(population.drawn(len(record.bags)).tolist()):
         at = int(population.bags.index[position])
         item: dict[str, Any] = {"id": record.ids[number], "bag": record.bags[number], "answer": answers[number]}
         item["instance"] = record.instances[number]

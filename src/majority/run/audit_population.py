@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
 from .data import make_parts
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
+from .instance_labels import trained_instances
 from .reopen import open_bags, open_classifier, reopen
 
 if TYPE_CHECKING:
@@ -35,17 +36,27 @@ class Population:
     columns: tuple[str, ...]  # features, if instances are vectors
     bags: Bags
     probabilities: np.ndarray  # (n, C)
-    design: Design
+    positions: np.ndarray  # of the instances that may be drawn
+    design: Design  # of these
     source: Source | None = None
     place: Path | None = None  # of the source, if it is a file or a folder
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Classifier, Bags]], seed: int, **about: Any) -> Population:
-        """Bags, each with the classifier that is audited on them: one, or that of each fold."""
+    def of(
+        cls,
+        pairs: Sequence[tuple[Classifier, Bags]],
+        seed: int,
+        source: Source | None = None,
+        place: Path | None = None,
+        learned: Set[tuple[str, str]] = frozenset(),
+    ) -> Population:
+        """Bags, each with the classifier that is audited on them: one, or that of each fold. Instances that it has
+        learned by their label, given by bag and number, are not drawn."""
         classifier = pairs[0][0]
         probabilities = np.concatenate([_probabilities(*pair) for pair in pairs])
         bags = _joined([bags for _, bags in pairs])
         labels = bags.labels if bags.classes == tuple(classifier.classes) else None
+        positions = _positions_without(learned, bags, source)
         features = range(bags.store.shape[1]) if bags.store.ndim == 2 else ()
         return cls(
             hash_of([classifier for classifier, _ in pairs]),
@@ -53,20 +64,25 @@ class Population:
             classifier.columns or tuple(f"feature {i}" for i in features),
             bags,
             probabilities,
-            Design.of(expected_right(probabilities, bags.ids, labels), seed),
-            **about,
+            positions,
+            Design.of(expected_right(probabilities, bags.ids, labels)[positions], seed),
+            source,
+            place,
         )
+
+    def drawn(self, labels: int) -> np.ndarray:  # (labels,) positions
+        return np.asarray(self.positions[self.design.draw(labels)])
 
     def draw(self, labels: int, source: str | None, names: ColumnNames | None) -> tuple[AuditRecord, pd.DataFrame]:
         """The record and the table of the first so many instances; the source and its columns are noted."""
         import pandas as pd
 
-        design, bags, n = self.design, self.bags, len(self.bags.index)
+        design, bags, n = self.design, self.bags, len(self.positions)
         if not LEAST_LABELS <= labels <= n:
             raise InputError(f"{labels} labels: give {LEAST_LABELS} to {n:,}, the number of instances (--labels)")
         if design.seed < 0:
             raise InputError(f"seed {design.seed}: give 0 or more (--seed)")
-        drawn = design.draw(labels)
+        drawn = self.drawn(labels)
         at, of = bags.index[drawn], [bags.bag_of(int(i)) for i in drawn]
         identity = hashlib.sha256(f"{self.classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
         record = AuditRecord(
@@ -75,10 +91,10 @@ class Population:
             seed=design.seed,
             source=source,
             names=names,
-            whole=Whole.of(self.classes, design, self.probabilities),
+            whole=Whole.of(self.classes, design, self.probabilities[self.positions]),
             bags=tuple(bags.bag_names()[bag] for bag in of),
             instances=tuple(map(str, instance_numbers(bags, drawn, self.source))),
-            strata=tuple(design.stratum[drawn].tolist()),
+            strata=tuple(design.stratum[design.draw(labels)].tolist()),
             probabilities=tuple(map(tuple, self.probabilities[drawn].tolist())),
         )
         table: dict[str, Any] = {"id": record.ids, "bag": record.bags, "instance": record.instances, "answer": ""}
@@ -110,7 +126,7 @@ def open_population(
             test = make_parts(read_config(fold).run, opened).test
             assert test is not None  # every fold has test bags
             pairs.append((open_classifier(fold, device), test))
-    return Population.of(pairs, seed, source=opened, place=place.expanduser())
+    return Population.of(pairs, seed, opened, place.expanduser(), trained_instances(folder, source))
 
 
 def classifier_files(folder: Path, source: str | None) -> list[Path]:
@@ -139,6 +155,15 @@ def _probabilities(classifier: Classifier, bags: Bags) -> np.ndarray:
     for numbers, probabilities in classifier.stream(bags, calibrated=False):
         found[bags.positions(numbers)] = probabilities
     return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def _positions_without(learned: Set[tuple[str, str]], bags: Bags, source: Source | None) -> np.ndarray:
+    everything = np.arange(len(bags.index))
+    if not learned:
+        return everything
+    numbers = instance_numbers(bags, everything, source).astype(str)
+    names = zip(np.array(bags.bag_names())[bags.ids], numbers, strict=True)
+    return np.flatnonzero([name not in learned for name in names])
 
 
 def _joined(parts: Sequence[Bags]) -> Bags:
