@@ -1,7 +1,7 @@
 """The probability of what a label says, against counting by hand: every order, every outcome of a small bag."""
 
 import math
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from majority.data.background import Background
 from majority.data.labels import KINDS, RUNNER_UP, SEVERAL, WINNER
 from majority.data.segments import Segments
 from majority.data.targets import Target
-from majority.losses import BagOutput, VotingLoss
+from majority.losses import VotingLoss
 from majority.losses.functional import runner_up_worths
 from majority.nn.heads import Head
 from majority.nn.methods import METHODS, create_head
@@ -67,30 +67,6 @@ def test_adjusted_mean_corrects_runners_up_for_how_often_they_are_named():
         follow = (shares * h)[second] / (shares * h)[others].sum()
         both, winner = (head.losses(output, segments, target_of([first], s)) for s in ([second], None))
         assert (both - winner).item() == pytest.approx(-math.log(follow), rel=1e-4, abs=1e-6)
-
-
-def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
-    """Every instance casts a random vote: all outcomes of nine of them, three classes. Ties count half."""
-    torch.manual_seed(3)
-    probs = torch.tensor([[0.7, 0.2, 0.1]] * 5 + [[0.2, 0.6, 0.2]] * 3 + [[0.1, 0.2, 0.7]])
-    head, segments = create_head("vote", 6, 3), Segments([len(probs)])
-    bags, scores = head.loss.count(probs.log(), segments)
-    output = BagOutput(probs.log(), bags, scores)
-    chances, votes = {}, probs.tolist()
-    for outcome in product(range(3), repeat=len(probs)):
-        chance = math.prod(votes[i][c] for i, c in enumerate(outcome))
-        counts = [outcome.count(c) for c in range(3)]
-        tied = [order for order in permutations(range(3)) if sorted(counts, reverse=True) == [counts[c] for c in order]]
-        for order in tied:
-            chances[order[:2]] = chances.get(order[:2], 0) + chance / len(tied)
-    found = {
-        pair: math.exp(-head.losses(output, segments, target_of([pair[0]], [pair[1]], classes=3)).item())
-        for pair in chances
-    }
-    assert sum(chances.values()) == pytest.approx(1)
-    for pair, chance in chances.items():
-        assert found[pair] == pytest.approx(chance, abs=0.08)
-    assert sorted(found, key=found.get)[-2:] == sorted(chances, key=chances.get)[-2:]
 
 
 @pytest.mark.parametrize("name", [name for name, kind in LEARNING.items() if SEVERAL in kind.label_kinds])

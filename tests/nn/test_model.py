@@ -65,19 +65,6 @@ def test_modules_that_return_no_features_are_errors(module, message):
 # ---------------------------------------------------------------- normalisation
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_data_pixels_standardise_the_training_images(channels):
-    bags = image_bags(channels=channels)
-    model = build_model(bags)
-    x = model.normalise(torch.from_numpy(bags.instances()))
-    assert x.shape == (12, channels, 8, 8)
-    torch.testing.assert_close(x.mean(dim=(0, 2, 3)), torch.zeros(channels), atol=1e-5, rtol=0)
-    torch.testing.assert_close(x.std(dim=(0, 2, 3), unbiased=False), torch.ones(channels), atol=1e-5, rtol=0)
-    first = bags.store[0].astype(float) / 255
-    expected = (first - model.normalise.mean.numpy()) / model.normalise.std.numpy()
-    np.testing.assert_allclose(x[0].permute(1, 2, 0), expected, rtol=1e-4, atol=1e-5)
-
-
 def test_vectors_are_standardised_over_the_instances_of_bags(monkeypatch):
     monkeypatch.setattr("majority.data.stores.CHUNK", 5)
     store = np.random.default_rng(0).normal(3, 7, size=(30, 4))

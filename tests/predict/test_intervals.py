@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
-from sklearn.metrics import precision_recall_fscore_support
 
 from majority import Bags
 from majority.data.labels import BagLabels
@@ -76,20 +75,6 @@ def test_the_intervals_are_those_of_explicit_resampling(choices):
     for name in found:
         values = drawn_values[name]
         np.testing.assert_allclose(found[name], np.quantile(values, [0.025, 0.975]), rtol=1e-6, err_msg=name)
-
-
-def test_the_intervals_of_classes_are_those_of_explicit_resampling():
-    bags, predictions = made_up()
-    drawn = np.random.default_rng(3).integers(len(bags), size=(100, len(bags)))
-    values = []
-    for resample in drawn:
-        chosen, guesses = take(bags, predictions, resample)
-        rates = precision_recall_fscore_support(chosen.instance_labels, guesses.instances, labels=[0, 1, 2])
-        values.append(rates[:3])
-    ends = np.quantile(np.array(values), [0.025, 0.975], axis=0)  # (2, 3, T)
-    found = bootstrap(compare(bags, predictions, None), resamples=100, seed=3).classes
-    for i, name in enumerate(("precision", "recall", "f1")):
-        np.testing.assert_allclose(found[name], ends[:, i].T, rtol=1e-6)
 
 
 @pytest.mark.parametrize("right", [True, False])

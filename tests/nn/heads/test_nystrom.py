@@ -6,24 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from majority.data.segments import Segments
-from majority.data.targets import Target
 from majority.nn.heads.nystrom import NystromAttention
-from majority.nn.methods import create_head
 
 D, C = 6, 5
-
-
-def make_features(n, seed=1):
-    return torch.randn(n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def train_step(head, features, sizes):
-    labels = torch.arange(len(sizes)) % C
-    segments = Segments(sizes)
-    output = head(features, segments)
-    head.losses(output, segments, Target.of(labels, output.bag_log_probs.shape[1])).mean().backward()
-    return output
 
 
 def plain_nystrom(q, k, v, filters, scale_over):
@@ -67,28 +52,3 @@ def test_published_attention_equals_its_reference(size):
             filters = attention.over_order.weight[h, 0, :, 0].detach().numpy()
             expected = plain_nystrom(q[b, h].numpy(), k[b, h].numpy(), v[b, h].numpy(), filters, every)
             np.testing.assert_allclose(out[b, h], expected, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize("sizes", [[1], [257, 2]])
-def test_published_form_trains_on_any_sizes(sizes):
-    torch.manual_seed(0)
-    head = create_head("additive-transmil", D, C, attention="published").train()
-    features = make_features(sum(sizes)).float().requires_grad_()
-    output = train_step(head, features, sizes)
-    assert output.instance_log_probs.shape == (sum(sizes), C)
-    assert output.bag_log_probs.shape == (len(sizes), C)
-    assert all(parameter.grad.isfinite().all() for parameter in (features, *head.parameters()))
-    assert (features.grad.abs().sum(dim=1) > 0).all()
-
-
-@pytest.mark.parametrize("attention", ["exact", "published"])
-def test_transmil_has_the_published_parameters(attention):
-    head = create_head("additive-transmil", 512, 10, attention=attention)
-    shapes = {name: tuple(value.shape) for name, value in head.named_parameters()}
-    assert shapes["embed.0.weight"] == (512, 512)
-    assert [shapes[f"layers.{i}.qkv.weight"] for i in range(2)] == [(1536, 512)] * 2
-    assert "layers.0.qkv.bias" not in shapes
-    assert ("layers.1.attend.over_order.weight" in shapes) is (attention == "published")
-    assert shapes["classifier.1.weight"] == (256, 512)
-    assert shapes["classifier.3.weight"] == (10, 256)
-    assert head.layers[0].out[1].p == 0.1
