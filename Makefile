@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test types tests nightly coverage test-matrix audit docs format clean
+.PHONY: run test types tests tables tables-check nightly coverage test-matrix audit docs release format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -12,6 +12,7 @@ run: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory tables-check
 	$(MAKE) --no-print-directory -j 2 types tests
 
 types: $(VENV)/installed-dev
@@ -24,6 +25,19 @@ tests: $(VENV)/installed-dev
 
 coverage: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90
+
+# The tables of the README and of docs/ from raw files and from the program; a figure without a source is an error.
+tables: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python scripts/reference.py
+
+tables-check: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/pages.py --check
+	$(BIN)/python scripts/reference.py --check
+
+# Wheel and sdist of a clean clone, checked and tried in an empty environment; all but the upload.
+release:
+	scripts/release.sh
 
 # Damaged files, faults at many writes, and the cases of which `make test` runs a sample.
 nightly: $(VENV)/installed-dev

@@ -1,90 +1,286 @@
-"""What is made from raw files: tables and plots in results/, and the figures in tables of pages.
+"""Every table of measured figures in the README and in docs/, from raw files: `make tables`, `make tables-check`.
 
 python benchmarks/pages.py            writes them again
-python benchmarks/pages.py --check    fails if one of them is not that of its raw files
+python benchmarks/pages.py --check    fails if one is not that of its raw files, or if a figure has no source
+
+A page holds `<!-- table: NAME -->` and `<!-- end of table -->`; what is between them is made by the function of that
+name in TABLES. Tables and plots that lie beside raw files in results/ are made, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import paper_tables
 import paper_values
-from helpers import read_raw
-from page_figures import PAGES
+from helpers import SCENARIOS, mean_and_sd, read_raw
+from paper_values import printed_accuracy, printed_consistency
 
 from majority.run.study import tables
 from majority.run.study.figures import StudyFigures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+MARKED = re.compile(r"(<!-- table: (.+?) -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
+FIGURE = re.compile(r"^\|.*\b0\.\d{3}\b.*", re.MULTILINE)  # the row of a table with a measured share
+NOT_RUN = "–"
+METHODS = ("count", "soft-count", "output-mean", "log-mean")
+
+# The sets of results/default/runs.jsonl in the order of the tables: their name in the raw file, and on pages.
+OWN = {
+    "demo-insects": "insects, as a table",
+    "traps": "insects, as images",
+    "brain": "brain cells",
+    "crops": "crops",
+    "nuclei": "nuclei",
+    "abstracts": "sentences of abstracts",
+}
+BENCHMARKS = {"digits": "digits", "cifar10": "CIFAR-10", "svhn28": "SVHN", "pathmnist": "PathMNIST"}
+COLUMNS = {"naive": "naive", "count": "`count`", "default": "**default**", "supervised": "all instance labels"}
+
+
+# ---------------------------------------------------------------------- raw files
+
+
+@cache
+def read(file: str) -> list[dict]:
+    """The lines of a raw file, with the test figures beside the names of the run; none if it was not measured."""
+    path = RESULTS / file
+    return [line | (line.get("test") or {}) for line in read_raw(path)] if path.exists() else []
+
+
+def values(file: str, figure: str = "instance_accuracy", **wanted: object) -> list[float]:
+    """The figure of the lines that have what is wanted."""
+    return [float(line[figure]) for line in read(file) if all(line.get(name) == wanted[name] for name in wanted)]
+
+
+def mean(found: Iterable[float], digits: int = 3) -> str:
+    found = list(found)
+    return f"{mean_and_sd(found)[0]:.{digits}f}" if found else NOT_RUN
+
+
+def spread(found: Sequence[float], digits: int = 3) -> str:
+    if len(found) < 2:
+        return mean(found, digits)
+    return "{:.{d}f} ± {:.{d}f}".format(*mean_and_sd(found), d=digits)
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+# ---------------------------------------------------------------------- the default
+
+
+def of_default(source: str, scenario: str, figure: str = "instance_accuracy", row: str = "default") -> list[float]:
+    return values("default/runs.jsonl", figure, source=source, scenario=scenario, row=row)
+
+
+def measured() -> Iterator[tuple[str, str, str]]:
+    """What a page calls each measured set, its name in the raw file, and its scenario."""
+    for source, name in OWN.items():
+        if of_default(source, "own"):
+            yield name, source, "own"
+    for source, name in BENCHMARKS.items():
+        for scenario in SCENARIOS:
+            if of_default(source, scenario):
+                yield f"{name}, {scenario.capitalize()}", source, scenario
+
+
+def accuracy_by_row(columns: Iterable[str]) -> str:
+    columns = [row for row in columns if values("default/runs.jsonl", row=row)]
+    rows = ([name, *(spread(of_default(*of, row=row)) for row in columns)] for name, *of in measured())
+    return markdown(["Data", *(COLUMNS[row] for row in columns)], rows)
+
+
+def readme() -> str:
+    return accuracy_by_row(COLUMNS)
+
+
+def default_in_full() -> str:
+    figures = {"macro_f1": 3, "calibration_error": 3, "bag_accuracy": 3, "seconds": 0}
+    head = ["Data", "accuracy", "macro F1", "calibration error", "bags right", "seconds", "folds"]
+    rows = []
+    for name, *of in measured():
+        accuracy = of_default(*of)
+        shown = (mean(of_default(*of, figure), digits) for figure, digits in figures.items())
+        rows.append([name, spread(accuracy), *shown, str(len(accuracy))])
+    return markdown(head, rows)
+
+
+# ---------------------------------------------------------------------- the paper's tables
+
+
+def full_length(source: str, name: str, figure: str = "instance_accuracy") -> list[list[float]]:
+    """By scenario: the cells of the paper's protocol with this name, at full length."""
+    cells = [f"{source}/{scenario}/{name}/fold" for scenario in SCENARIOS]
+    lines = read("paper/paper-1500-epochs.jsonl")
+    return [[line[figure] for line in lines if line["cell"].startswith(cell)] for cell in cells]
+
+
+def published(method: str, source: str) -> str:
+    found = [printed_accuracy(method, scenario, source) for scenario in SCENARIOS]
+    return "not in the paper" if found[0] is None else ", ".join(f"{value:.3f}" for value in found)
+
+
+def beside_published(rows: Iterable[Sequence[str]]) -> str:
+    return markdown(["Method", "Small", "Various", "Large", "Published: Small, Various, Large"], rows)
+
+
+def paper(source: str, methods: Sequence[str]) -> str:
+    return beside_published(
+        [f"`{name}`", *map(spread, full_length(source, name)), published(name, source)] for name in methods
+    )
+
+
+def paper_variants() -> str:
+    names = {
+        "count": "`count`",
+        "count-of-counts": "`count`, softmax of the counts, as the text of the paper has it",
+        "count-mpem": "`count`, recipe `mpem`, ratios 0.3, 0.5, 0.7",
+    }
+    cells = {name: [f"cifar10/{scenario}/{name}/fold0" for scenario in SCENARIOS] for name in names}
+    found = {name: [values("paper/paper-1500-epochs.jsonl", cell=cell) for cell in cells[name]] for name in names}
+    return markdown(["", "Small", "Various", "Large"], ([names[name], *map(mean, found[name])] for name in names))
+
+
+def paper_consistency() -> str:
+    rows = []
+    for name in METHODS:
+        rates = [printed_consistency(name, scenario) for scenario in SCENARIOS]
+        theirs = "not in the paper" if rates[0] is None else ", ".join(f"{rate:.3f}" for rate in rates)
+        rows.append([f"`{name}`", *map(mean, full_length("cifar10", name, "consistency_rate")), theirs])
+    return beside_published(rows)
+
+
+def paper_overestimation() -> str:
+    with (RESULTS / "paper/overestimation.csv").open(newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["source"] == "cifar10"]
+    found = {(line["cell"], line["scenario"], line["part"]): f"{float(line['mean']):+.1f}" for line in lines}
+    rows = []
+    for name in METHODS:
+        both = (f"{found[name, scenario, 'train']} / {found[name, scenario, 'test']}" for scenario in SCENARIOS)
+        rows.append([f"`{name}`", *both])
+    return markdown(["Method", "Small", "Various", "Large"], rows)
+
+
+def paper_early() -> str:
+    sources = {"cifar10": "cifar10", "svhn28": "svhn", "pathmnist": "pathmnist"}
+    rows = []
+    for name in ("count", "soft-count", "log-mean", "output-mean", "feature-mean", "attention"):
+        ours, theirs = [], []
+        for scenario in SCENARIOS:
+            cells = [f"{source}/{scenario}/{name}/fold0" for source in sources]
+            ours.append(
+                mean(line for cell in cells for line in values("paper/paper-patience-50-fold-0.jsonl", cell=cell))
+            )
+            printed = [printed_accuracy(name, scenario, source) for source in sources.values()]
+            theirs.append(NOT_RUN if None in printed else mean(printed))
+        rows.append([f"`{name}`", *ours, "not in the paper" if NOT_RUN in theirs else ", ".join(theirs)])
+    return beside_published(rows)
+
+
+# ---------------------------------------------------------------------- speed
+
+
+@cache
+def read_json(file: str) -> dict:
+    return json.loads((RESULTS / file).read_text())
+
+
+def speed_of_training() -> str:
+    loops = {
+        "published": "as published: one Python transform per image, float32",
+        "eager": "every kernel launched from Python (`--eager`)",
+        "shipped": "**default**",
+        "floor": "forward and backward pass alone, captured and compiled",
+    }
+    found = read_json("speed/h200.json")["loops"]["32x32 resnet18"]
+    rows = ([name, f"{found[key]['seconds']:.3f}", f"{found[key]['peak_gib']:.1f} GiB"] for key, name in loops.items())
+    return markdown(["Loop", "Seconds per epoch", "Peak GPU memory"], rows)
+
+
+def speed_of_networks() -> str:
+    loops = ("published", "eager", "shipped", "floor")
+    found = read_json("speed/h200.json")["loops"]
+    rows = ([name, *(f"{each[loop]['seconds']:.3f}" for loop in loops)] for name, each in found.items())
+    return markdown(["Images, network", "as published", "`--eager`", "**default**", "lower bound"], rows)
+
+
+def speed_of_commands() -> str:
+    found = read_json("speed/startup-idle.json")["cpu_seconds"]["after"]
+    return markdown(
+        ["Command", "CPU seconds"], ([f"`majority {name}`", f"{of['median']:.2f}"] for name, of in found.items())
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "readme": readme,
+    "default": default_in_full,
+    "paper cifar10": lambda: paper("cifar10", METHODS),
+    "paper pathmnist": lambda: paper("pathmnist", METHODS),
+    "paper svhn": lambda: paper("svhn28", METHODS),
+    "paper others": lambda: paper("cifar10", ("additive", "feature-mean", "attention")),
+    "paper variants": paper_variants,
+    "paper consistency": paper_consistency,
+    "paper overestimation": paper_overestimation,
+    "paper early": paper_early,
+    "speed training": speed_of_training,
+    "speed networks": speed_of_networks,
+    "speed commands": speed_of_commands,
+}
+
+
+# ---------------------------------------------------------------------- files
 
 
 def made_from_raw_files(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Write every such file into the folder; yield it, and where it belongs."""
+    """Write every file beside raw files that is made from them; yield it, and where it belongs."""
     out = folder / "paper"
     shutil.copytree(RESULTS / "paper", out, ignore=shutil.ignore_patterns("*.md", "*.csv", "*.svg"))
     paper_tables.write_overestimation(out / "paper-1500-epochs.jsonl")
     paper_values.write_tables(out)
     yield from ((file, RESULTS / "paper" / file.name) for file in out.iterdir() if file.suffix != ".jsonl")
-    figures = StudyFigures(read_raw(RESULTS / "digits/results.jsonl"))
-    text = tables.markdown(tables.all_tables(figures), [])
+    text = tables.markdown(tables.all_tables(StudyFigures(read_raw(RESULTS / "digits/results.jsonl"))), [])
     (folder / "digits.md").write_text("# Every method but additive-transmil on digits\n\n" + text)
     yield folder / "digits.md", RESULTS / "digits/tables.md"
 
 
-def with_figures(text: str, head: str, rows: list[list[str | None]]) -> str:
-    """The page with these figures in the last columns of a table.
-
-    The head is the start of the table's first line, and after # the number of the table, if several start like this.
-    Links and bold letters around a figure stay.
-    """
-    head, _, number = head.partition("#")
-    starts = [found.start() for found in re.finditer(rf"^{re.escape(head)}", text, re.MULTILINE)]
-    start = starts[int(number or 0)]
-    end = text.find("\n\n", start)
-    end = len(text) if end == -1 else end
-    title, rule, *lines = text[start:end].rstrip("\n").split("\n")
-    for i, (line, row) in enumerate(zip(lines, rows, strict=True)):
-        cells = line.split(" | ")
-        for place, figure in enumerate(row, start=len(cells) - len(row)):
-            if figure is not None:
-                around = re.fullmatch(r"(\[?(?:\*\*)?)(.*?)((?:\*\*)?(?:\]\(.*\))?(?: \|)?)", cells[place])
-                cells[place] = around[1] + figure + around[3]
-        lines[i] = " | ".join(cells)
-    return text[:start] + "\n".join([title, rule, *lines]) + text[end:]
-
-
-def pages() -> Iterator[tuple[Path, str]]:
-    """Every page with tables from raw files, and its text with their figures."""
-    for name, of_page in PAGES.items():
-        text = (ROOT / name).read_text()
-        for head, rows in of_page():
-            text = with_figures(text, head, rows)
-        yield ROOT / name, text
+def with_tables(text: str) -> str:
+    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[4]}", text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    check = parser.parse_args().check
+    wrong = []
     with tempfile.TemporaryDirectory() as folder:
         for made, place in made_from_raw_files(Path(folder)):
-            if options.check and (not place.exists() or made.read_text() != place.read_text()):
-                raise SystemExit(f"{place.relative_to(ROOT)} is not that of its raw files: run benchmarks/pages.py")
-            if not options.check:
+            if not check:
                 shutil.copy(made, place)
-    for place, text in pages():
-        if options.check and text != place.read_text():
-            changed = (a for a, b in zip(text.splitlines(), place.read_text().splitlines(), strict=True) if a != b)
-            raise SystemExit(f"{place.relative_to(ROOT)}: a table is not that of its raw files: {next(changed)}")
-        if not options.check:
-            place.write_text(text)
+            elif not place.exists() or made.read_text() != place.read_text():
+                wrong.append(f"{place.relative_to(ROOT)} is not that of its raw files")
+    for page in PAGES:
+        text = page.read_text()
+        name, made = page.relative_to(ROOT), with_tables(text)
+        if not check:
+            page.write_text(made)
+        elif made != text:
+            wrong.append(f"{name}: a table is not that of its raw files")
+        wrong += [f"{name}: no source of {row.strip()}" for row in FIGURE.findall(MARKED.sub("", text))]
+    if wrong:
+        raise SystemExit("\n".join([*wrong, "run `make tables`, and write figures as tables of benchmarks/pages.py"]))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,14 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = ("results/**/*.*", "examples/*.py", "benchmarks/*.py", "CONTRIBUTING.md", "CHANGELOG.md")
+OUTSIDE = (
+    "results/**/*.*",
+    "examples/*.*",
+    "src/majority/io/demo/insects.csv",
+    "benchmarks/*.py",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 

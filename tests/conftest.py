@@ -215,7 +215,7 @@ def registries():
 
     before = [dict(registry) for registry in plugins._REGISTRIES]
     yield
-    for registry, entries in zip(plugins._REGISTRIES, before, strict=True):
+    for registry, entries in zip(plugins._REGISTRIES, before, strict=False):
         registry.clear()
         registry.update(entries)
 

@@ -64,7 +64,13 @@ _REGISTRIES: list[Registry[Any]] = []
 
 
 def register(entry: E) -> E:
-    """Make a method, backbone, encoder, augmentation, source or recipe known by its name, replacing an earlier one."""
+    """Make a method, backbone, encoder, augmentation, source or recipe known by its name, replacing an earlier one.
+
+    >>> from majority import Backbone
+    >>> from torch import nn
+    >>> register(Backbone("flat", lambda shape: nn.Flatten(), "the values themselves")).name
+    'flat'
+    """
     for registry in _REGISTRIES:
         if isinstance(entry, registry.entry_type):
             registry[entry.name] = entry

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -169,13 +167,6 @@ def test_a_damaged_config_json_names_the_field(majority, tmp_path):
         assert code == 2
         assert "config.json is damaged" in error
         assert fact in error
-
-
-def test_the_page_of_settings_is_generated_from_the_fields():
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts/settings_page.py", "--check"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_help_fits_80_columns_and_shows_every_option_on_request(majority, monkeypatch):

@@ -95,7 +95,16 @@ class BagDataset(Dataset[BagItem]):
 
 
 def collate_bags(items: Sequence[BagItem]) -> BagBatch:
-    """The batch of these bags, for ``DataLoader(..., collate_fn=collate_bags)``."""
+    """The batch of these bags, for ``DataLoader(..., collate_fn=collate_bags)``.
+
+    >>> import numpy as np
+    >>> from majority import Bags
+    >>> bags = Bags.from_lists([np.zeros((2, 3)), np.ones((1, 3))], labels=["oak", "pine"])
+    >>> dataset = BagDataset(bags)
+    >>> batch = collate_bags([dataset[0], dataset[1]])
+    >>> batch.bag_ids.tolist(), batch.labels.tolist()
+    ([0, 0, 1], [0, 1])
+    """
     instances, labels, runners_up, weights = zip(*items, strict=True)
     sizes = torch.tensor([len(bag) for bag in instances])
     return BagBatch(

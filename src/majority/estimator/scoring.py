@@ -18,6 +18,11 @@ class BagAccuracy:
     """Scorer: share of bags whose most common predicted class is their label. It requests groups by metadata routing.
 
     `bag_accuracy(estimator, X, y, groups)` works with any classifier of rows.
+
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier().fit([[0.0], [1.0], [2.0]], ["oak", "oak", "pine"])
+    >>> bag_accuracy(model, [[0.0], [1.0], [2.0]], ["oak", "oak", "pine"], groups=[1, 1, 2])
+    0.5
     """
 
     def __call__(

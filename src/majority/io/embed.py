@@ -48,6 +48,19 @@ def embed(
 
     `model` is an ONNX file, timm:NAME, or a registered `Encoder`. If the process is killed, the same call continues
     with the bags that are missing. Returns the folder.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> from majority import register
+    >>> from majority.io.encoders import Encoder
+    >>> _ = register(Encoder("pixels", nn.Flatten, "the pixels themselves", image_size=4))
+    >>> with TemporaryDirectory() as folder:
+    ...     bag = Path(folder) / "images/oak"
+    ...     bag.mkdir(parents=True)
+    ...     Image.new("RGB", (4, 4), "green").save(bag / "0.png")
+    ...     sorted(path.name for path in embed(bag.parent, "pixels", Path(folder) / "features").iterdir())
+    ['embedding.json', 'instances.csv', 'oak.npy']
     """
     if not is_custom_source(source):
         raise InputError(f"{source} is not bags of your own: give a table with a column path, or a folder of images")

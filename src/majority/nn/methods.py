@@ -26,7 +26,12 @@ AUTO = "auto"  # no method is named: the recipe weighs several by the bags, or t
 
 @dataclass(frozen=True)
 class Method:
-    """A loss or a head under a name. Its options are what its constructor takes by position."""
+    """A loss or a head under a name. Its options are what its constructor takes by position.
+
+    >>> from majority.losses import LogMeanLoss
+    >>> Method("mine", LogMeanLoss, "a method of my own").kind.__name__
+    'LogMeanLoss'
+    """
 
     name: str
     module: type[BagLoss] | type[Head] | str  # the class; for ours also "module:class" below `majority`

@@ -93,7 +93,14 @@ class Normalise(nn.Module):
 
 
 class Model(nn.Module):
-    """From stored instances to the classes of instances and bags."""
+    """From stored instances to the classes of instances and bags. `build_model` makes it for bags.
+
+    >>> from majority import build_model, load_source
+    >>> train = load_source("digits").make_parts(bags=4, bag_size=4).train
+    >>> model = build_model(train, "count", backbone="mlp")
+    >>> model.spec.method, model.n_features
+    ('count', 128)
+    """
 
     def __init__(self, spec: ModelSpec, normalise: Normalise, backbone: nn.Module):
         super().__init__()
@@ -147,6 +154,12 @@ def build_model(
     `pixels` is "data" (mean and standard deviation of the training instances) or "published" (the paper's constants;
     grey is repeated to three channels). If the bags have a background, `background_share` is its share of all
     instances. `normalise` from another model of the same bags saves a pass over them.
+
+    >>> import numpy as np
+    >>> from majority import Bags
+    >>> bags = Bags.from_lists([np.zeros((4, 2)), np.ones((3, 2))], labels=["oak", "pine"])
+    >>> build_model(bags, "log-mean", backbone="mlp", seed=0).spec.classes
+    ('oak', 'pine')
     """
     background = None
     if train.background is not None:

@@ -49,7 +49,12 @@ KINDS = (TaskInfo(), TaskInfo(shape=(64,)), TaskInfo(on_gpu=False), TaskInfo(sha
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: `stages` lists what is trained with the settings that `plan` gives."""
+    """How to train: `stages` lists what is trained with the settings that `plan` gives.
+
+    >>> from majority.recipes import RECIPES, TaskInfo
+    >>> RECIPES["quick"].plan_for(TaskInfo()).training.epochs
+    40
+    """
 
     name: str
     stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training

@@ -72,6 +72,12 @@ def audit(
     """Draw instances to label, of the test bags of a run or of other bags; see `Audit`.
 
     More labels with the same seed continue the same design: the first ones stay as they are.
+
+    >>> import majority
+    >>> parts = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
+    >>> run = majority.train(parts, recipe="quick", epochs=2, verbose=False)
+    >>> majority.audit(run, parts.test, labels=20).to_label.columns.tolist()[:4]
+    ['id', 'bag', 'instance', 'answer']
     """
     place = None if source is None or isinstance(source, Bags) else _absolute(str(source))
     if isinstance(source, Bags):

@@ -78,6 +78,12 @@ def fit(
     In a process group of torch.distributed, every process of the group makes this call with the same arguments. Each
     takes its part of the bags of a step, and all end with the same model. The first one alone writes to the folder,
     shows the progress and calls the callbacks.
+
+    >>> from majority import build_model, load_source
+    >>> train, val, _ = load_source("digits").make_parts(scenario="large", bags=20, bag_size=8)
+    >>> model = build_model(train, "log-mean", backbone="mlp", seed=0)
+    >>> fit(model, train, val, Settings(epochs=2), device="cpu", title=None).epochs
+    2
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val, keep = select_bags(model, train, val, objective, keep)

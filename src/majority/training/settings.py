@@ -18,7 +18,11 @@ AtLeastOne = Annotated[int, Ge(1), Le(10**9)]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train. The defaults are those of the recipe `quick`: for small data on a CPU."""
+    """How to train. The defaults are those of the recipe `quick`: for small data on a CPU.
+
+    >>> Settings(epochs=5, learning_rate=1e-3).batch_bags
+    16
+    """
 
     epochs: Epochs = 40
     batch_bags: AtLeastOne = 16  # bags per step; the memory of a step grows with their instances

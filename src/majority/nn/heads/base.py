@@ -20,6 +20,12 @@ class Head(LearnsFromBags):
     """Predicts the class of each instance and of each bag from the features of the instances.
 
     A subclass defines `aggregate`, and `losses` if its loss is not the negative log-likelihood of the label.
+
+    >>> import torch
+    >>> from majority.nn.heads import Attention
+    >>> head = Attention(in_features=4, n_classes=3)
+    >>> head(torch.zeros(5, 4), torch.tensor([0, 0, 1, 1, 1])).bag_log_probs.shape
+    torch.Size([2, 3])
     """
 
     label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)
