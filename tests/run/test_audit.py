@@ -158,45 +158,34 @@ def test_all_folds_are_audited_on_their_test_bags(trained, majority, tmp_path):
         assert classifier.temperature == pytest.approx(figures["temperature"])
 
 
-def wrong_answers(name, trained, place):
-    audit, rows = place / "audit", answer(trained / "bags.csv", place / "audit")
-    if name == "unknown class":
-        rows[2]["answer"] = "zebra"
-    elif name == "none":
-        rows = [row | {"answer": ""} for row in rows]
-    elif name == "twice":
-        rows.append(rows[0] | {"answer": "cannot tell"})
-    elif name == "another audit":
-        rows[0]["id"] = "ffffffff-0001"
-    elif name == "another instance":
-        rows[0]["instance"] = "0"
-    elif name == "another run":
-        shutil.rmtree(place / "run")
-        shutil.copytree(trained / "other", place / "run")
-    elif name == "edited design":
-        design = audit / "audit.json"
-        design.write_text(design.read_text().replace('"seed": 0', '"seed": 1'))
-    write(audit / "answers.csv", rows)
-
-
 @pytest.mark.parametrize(
-    ("name", "facts"),
+    ("spoil", "facts"),
     [
-        ("unknown class", ["row 4", "zebra", "a, b, c"]),
-        ("none", ["answers", "column answer"]),
-        ("twice", ["row 52", "cannot tell", "keep one"]),
-        ("another audit", ["row 2", "ffffffff-0001", "this audit"]),
-        ("another instance", ["row 2", "instance", "only the column answer"]),
-        ("another run", ["answers.csv", "another run"]),
-        ("edited design", ["audit.json", "edited"]),
+        (lambda rows: rows[2].update(answer="zebra"), ["row 4", "zebra", "a, b, c"]),
+        (lambda rows: [row.update(answer="") for row in rows], ["answers", "column answer"]),
+        (lambda rows: rows.append(rows[0] | {"answer": "cannot tell"}), ["row 52", "cannot tell", "keep one"]),
+        (lambda rows: rows[0].update(id="ffffffff-0001"), ["row 2", "ffffffff-0001", "this audit"]),
+        (lambda rows: rows[0].update(instance="0"), ["row 2", "instance", "only the column answer"]),
     ],
 )
-def test_bad_answers_are_one_message_and_write_nothing(trained, place, name, facts):
-    wrong_answers(name, trained, place)
+def test_bad_answers_are_one_message_and_write_nothing(trained, place, spoil, facts):
+    rows = answer(trained / "bags.csv", place / "audit")
+    spoil(rows)
+    write(place / "audit" / "answers.csv", rows)
     with pytest.raises(InputError) as error:
         report(place)
     assert all(fact in str(error.value) for fact in facts)
     assert not [*place.rglob("audit-figures.json")]
+
+
+def test_another_run_and_an_edited_design_are_refused(trained, place):
+    answer(trained / "bags.csv", place / "audit")
+    with pytest.raises(InputError, match=r"answers\.csv .*another run"):
+        report_audit(trained / "other", [place / "audit" / "answers.csv"], device="cpu")
+    design = place / "audit" / "audit.json"
+    design.write_text(design.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(InputError, match=r"audit\.json was edited"):
+        report(place)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Population:
         if design.seed < 0:
             raise InputError(f"seed {design.seed}: give 0 or more (--seed)")
         drawn = self.drawn(labels)
-        at, of = bags.index[drawn], [bags.bag_of(int(i)) for i in drawn]
+        at, bag_names = bags.index[drawn], bags.bag_names()
         identity = hashlib.sha256(f"{self.classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
         record = AuditRecord(
             audit=identity.hexdigest()[:8],
@@ -92,7 +92,7 @@ class Population:
             source=source,
             names=names,
             whole=Whole.of(self.classes, design, self.probabilities[self.positions]),
-            bags=tuple(bags.bag_names()[bag] for bag in of),
+            bags=tuple(bag_names[bags.bag_of(int(i))] for i in drawn),
             instances=tuple(map(str, instance_numbers(bags, drawn, self.source))),
             strata=tuple(design.stratum[design.draw(labels)].tolist()),
             probabilities=tuple(map(tuple, self.probabilities[drawn].tolist())),
