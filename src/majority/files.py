@@ -45,6 +45,14 @@ def check_regular(path: Path) -> None:
         raise InputError(f"{path} is a {found}, not a file: give a regular file")
 
 
+def user_path(path: str | Path) -> Path:
+    """The path with ~ and ~user replaced by the folder that they stand for."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # there is no such user, or no home
+        raise InputError(f"{path}: nothing is known of a folder that ~ stands for here: write the whole path") from None
+
+
 def missing_file(path: Path, kind: str = "file") -> InputError:
     """The error for a path that does not exist, with a similar name in its folder."""
     similar = None

@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from .errors import InputError, unknown_name
+from .files import user_path
 
 PLUGINS = "MAJORITY_PLUGINS"
 _LOADED: set[str] = set()  # values of the variable whose files were run
@@ -100,7 +100,7 @@ def load_plugins() -> None:
 
 
 def _run_file(place: str) -> None:
-    path = Path(place).expanduser()
+    path = user_path(place)
     if path.suffix != ".py" or not path.is_file():
         raise InputError(f"{PLUGINS} names {place}, and there is no such Python file: correct the path")
     spec = spec_from_file_location(f"majority_plugin_{path.stem}", path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from ..errors import InputError
-from ..files import missing_file
+from ..files import missing_file, user_path
 from ..registry import load_plugins, register
 from .base import Parts, Source
 from .benchmarks import cifar, digits, medmnist, svhn
@@ -119,7 +119,7 @@ def load(
             features=tuple(features) if features is not None and len(features) else None,
             names=names,
         )
-        return load_custom(Path(name_or_path).expanduser(), options)
+        return load_custom(user_path(name_or_path), options)
     if not labels:
         raise InputError(f"labels=False given for {name_or_path}: it is a labelled set; leave it out")
     return _load_labelled(name_or_path, image_size, features, names)
@@ -127,7 +127,7 @@ def load(
 
 def is_custom_source(name_or_path: str | Path) -> bool:
     """Whether this is a manifest or a folder, whose bags are used as they are."""
-    return is_custom(Path(name_or_path).expanduser()) and not _is_registered(name_or_path)
+    return is_custom(user_path(name_or_path)) and not _is_registered(name_or_path)
 
 
 def note_on_name(source: str) -> str | None:
@@ -177,7 +177,7 @@ def check_source(
             features=features,
             names=names,
         )
-        return check_custom(Path(source).expanduser(), options)
+        return check_custom(user_path(source), options)
     return SourceCheck(_summary(_load_labelled(source, image_size, features, names)))
 
 
@@ -195,7 +195,7 @@ def _load_labelled(
         raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
     if _is_registered(name_or_path):
         return _load_named(SOURCES[str(name_or_path)])
-    path = Path(name_or_path).expanduser()
+    path = user_path(name_or_path)
     suffix = path.suffix.lower()
     if not os.path.exists(path):
         if isinstance(name_or_path, Path) or path.name != name_or_path or suffix:

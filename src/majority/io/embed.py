@@ -15,7 +15,7 @@ import pandas as pd
 from ..data.bags import Bags
 from ..data.device import instances_per_pass
 from ..errors import InputError, count_noun
-from ..files import file_names, hold_lock, write_atomically, write_error, write_text
+from ..files import file_names, hold_lock, user_path, write_atomically, write_error, write_text
 from ..log import Log, no_log
 from . import is_custom_source
 from .custom import ColumnNames, CustomBags, ReadOptions
@@ -68,7 +68,7 @@ def embed(
     shape = network.embedding.image_shape
     names = ColumnNames(bag_column, label_column, path_column)
     options = ReadOptions(unlabelled=True, training=False, names=names, encoder_shape=shape)
-    opened = load_custom(Path(source).expanduser(), options)
+    opened = load_custom(user_path(source), options)
     if opened.paths is None or opened.bags.store.ndim != 4:
         raise InputError(f"{source} contains vectors, and only images can be embedded: give a table with a column path")
     for warning in opened.warnings_for(None):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data.bags import Bags
 from ..errors import InputError
-from ..files import write_atomically
+from ..files import user_path, write_atomically
 from ..predict.classifier import Classifier, check_threshold
 from . import Source, is_custom_source
 from .custom.parquet import is_parquet
@@ -43,7 +43,7 @@ def check_pyarrow(path: Path) -> None:
 def check_not_source(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that would change one of these sources."""
     for source in filter(is_custom_source, sources):
-        place = Path(source).expanduser().resolve()
+        place = user_path(source).resolve()
         if path.resolve() == place:
             raise InputError(f"--out {path} is the source itself: choose another file")
         if path.resolve().parent != place:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 from ..data.labels import find_wrong_label, split_label
 from ..errors import InputError, closest, count_noun
+from ..files import user_path
 from ..io import Parts
 from ..io.custom.corrections import BAG, CORRECTED, read_filled
 from ..log import Log, no_log
@@ -66,7 +66,7 @@ def _warn_of_newer_labels(
 ) -> None:
     """Labels that are replaced, and were other ones in the review: those of the source may be newer than the file."""
     try:
-        table = read_filled(Path(file).expanduser(), (BAG, CORRECTED, REVIEWED), "labels", "`majority review`")
+        table = read_filled(user_path(file), (BAG, CORRECTED, REVIEWED), "labels", "`majority review`")
     except InputError:  # the file has no such column, or is gone: the run keeps its content
         return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ..data.bags import Bags
 from ..data.splitting import MIN_BAGS
 from ..errors import count_noun
+from ..files import user_path
 from ..io import CustomBags, LabelledSet, Parts, Source, load, names
 from ..io.custom.corrections import read_corrections
 from ..log import Log, no_log
@@ -45,10 +45,10 @@ def with_files(config: RunConfig) -> RunConfig:
     """The same run with the content of its files of corrected labels and of answers."""
     bags, labels = config.bags, config.labels
     if isinstance(bags, OwnBags) and bags.labels is not None and bags.corrections is None:
-        corrections = read_corrections(Path(bags.labels).expanduser())
+        corrections = read_corrections(user_path(bags.labels))
         bags = bags.model_copy(update={"corrections": corrections})
     if labels.instance_labels not in (None, ALL) and isinstance(labels.instance_labels, str) and labels.answers is None:
-        answers = read_answers(Path(labels.instance_labels).expanduser())
+        answers = read_answers(user_path(labels.instance_labels))
         labels = labels.model_copy(update={"answers": answers})
     return config.model_copy(update={"bags": bags, "labels": labels})
 
@@ -56,7 +56,7 @@ def with_files(config: RunConfig) -> RunConfig:
 def path_of(bags: OwnBags | BenchmarkBags) -> str | None:
     """The absolute path of a source that is a file or folder. Links are kept, as images may lie beside a link."""
     is_file = bags.source != IN_MEMORY and bags.source not in names()
-    return os.path.abspath(Path(bags.source).expanduser()) if is_file else None
+    return os.path.abspath(user_path(bags.source)) if is_file else None
 
 
 def open_source(bags: OwnBags | BenchmarkBags) -> Source:

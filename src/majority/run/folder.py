@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BusyError, InputError
-from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
+from ..files import UNFINISHED, hold_lock, read_json, user_path, write_error, write_json
 from ..io import is_custom_source
 from ..predict.classifier import CLASSIFIER, REFITTED
 from ..version import __version__
@@ -144,7 +144,7 @@ def source_of(record: RunRecord) -> str:
 
 def is_trained_on(record: RunRecord, source: str) -> bool:
     """Whether the run's training bags are among the bags of this source: of custom bags, all are read."""
-    same = Path(source).expanduser().resolve() == Path(source_of(record)).expanduser().resolve()
+    same = user_path(source).resolve() == user_path(source_of(record)).resolve()
     return same and is_custom_source(source)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..data.bags import Bags
 from ..errors import InputError, count_noun
+from ..files import user_path
 from ..io import Parts, Source, is_custom_source
 from ..io.custom import Block, ColumnNames, CustomBags, ReadOptions
 from ..io.custom.load import load_custom
@@ -58,7 +59,7 @@ def open_bags(
         which: list[str] = []
         classifier = _classifier_for_others(folder, folds, device, which.append)
         options = replace(read_options(classifier, record, labels, unlabelled, names), block=block, review=review)
-        custom = load_custom(Path(source).expanduser(), options)
+        custom = load_custom(user_path(source), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
         if custom.bags.store.ndim == 2 and (custom.encoder is None) != (record.encoder is None):

@@ -367,3 +367,15 @@ def test_options_that_do_not_apply(tmp_path, majority, make, says, words, facts)
     code, _, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run", *words)
     assert code == 2
     assert says(err, *facts)
+
+
+@pytest.mark.parametrize(
+    ("place", "fact"), [("~nobody-here/bags.csv", "~ stands for"), ("loop.csv", "there is no file"), ("loop", "loop")]
+)
+def test_places_that_lead_nowhere(tmp_path, majority, monkeypatch, place, fact):
+    monkeypatch.chdir(tmp_path)
+    for name in ("loop.csv", "loop"):
+        (tmp_path / name).symlink_to(name)
+    code, _, err = majority("check", place)
+    assert code == 2
+    assert fact in err

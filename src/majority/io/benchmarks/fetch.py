@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import cache_folder
+from ...files import cache_folder, user_path
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
@@ -18,7 +18,7 @@ def data_folders() -> list[Path]:
     named = os.environ.get(DATA_VARIABLE)
     if not named:
         return [cache_folder()]
-    folder = Path(named).expanduser()
+    folder = user_path(named)
     if not folder.is_dir():
         raise InputError(f"{DATA_VARIABLE} names {folder}, which is not a folder: create it, or unset {DATA_VARIABLE}")
     return [folder, cache_folder()]

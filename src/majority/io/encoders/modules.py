@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...data.device import choose_device
 from ...errors import InputError
+from ...files import user_path
 from ...nn.backbones import TIMM
 from .encoder import Encoder
 
@@ -43,7 +44,7 @@ def load_weights(module: nn.Module, path: Path, model: str) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    path = path.expanduser()
+    path = user_path(path)
     if not path.is_file():
         raise InputError(f"--weights {path}: there is no such file")
     try:

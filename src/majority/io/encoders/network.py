@@ -12,6 +12,7 @@ import numpy as np
 
 from ...data.device import instances_per_pass
 from ...errors import InputError
+from ...files import user_path
 from ...nn.backbones import TIMM
 from ..embedding import Embedding
 from .encoder import ENCODERS
@@ -120,7 +121,7 @@ def _open(
     run, sha256, on_gpu = from_module(module, model, device)
     size = encoder.image_size
     sides = (size, size) if isinstance(size, int) else (size[0], size[1])
-    place = None if weights is None else str(Path(weights).expanduser().resolve())
+    place = None if weights is None else str(user_path(weights).resolve())
     return Embedding(model, place, sha256, sides, encoder.channels, encoder.mean, encoder.std, 0), run, on_gpu
 
 

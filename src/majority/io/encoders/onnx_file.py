@@ -12,7 +12,7 @@ import torch
 
 from ...data.device import choose_device
 from ...errors import InputError
-from ...files import check_regular
+from ...files import check_regular, user_path
 from ..embedding import Embedding
 from .encoder import IMAGENET_MEAN, IMAGENET_STD
 
@@ -30,7 +30,7 @@ def open_onnx(
     The input is float (n, channels, height, width) or (n, height, width, channels), with a fixed or any number of
     images. The first output is (n, features), or (n, features, height, width), which is averaged over positions.
     """
-    path = path.expanduser()
+    path = user_path(path)
     if not path.is_file():
         raise InputError(f"--model {path}: there is no such file")
     check_regular(path)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...data.bags import Bags
 from ...errors import count_noun
-from ...files import flatten, write_text
+from ...files import flatten, user_path, write_text
 from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
@@ -400,7 +400,7 @@ def _why_kept(result: dict[str, Any]) -> str:
 
 def _absolute(source: str) -> Path:
     """The name of a source, or its absolute path; links are not followed, because images may lie next to a link."""
-    return Path(source if source in names() else os.path.abspath(Path(source).expanduser()))
+    return Path(source if source in names() else os.path.abspath(user_path(source)))
 
 
 def _source_hash(source: str) -> str:

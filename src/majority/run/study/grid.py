@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ...data.device import choose_device
 from ...data.scenarios import SCENARIOS, majority_range
 from ...errors import InputError
-from ...files import read_json, remove_leftovers, write_shared_json
+from ...files import read_json, remove_leftovers, user_path, write_shared_json
 from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
@@ -194,7 +194,7 @@ def _checked_cells(config: StudyConfig, out: Path) -> Cells:
         raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
     _check_options(config)
     for source in set(config.sources) - set(names()):
-        if not is_custom_source(source) and not Path(source).expanduser().is_file():
+        if not is_custom_source(source) and not user_path(source).is_file():
             load(source)  # raises with the reason
     cells = list(study_cells(config, out))
     checked: set[tuple[str, str]] = set()
