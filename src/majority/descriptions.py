@@ -37,6 +37,7 @@ RECIPES = {
     "mpem": (
         "a counting network with the paper's settings, then one per ratio without each bag's least likely instances"
     ),
+    "forest": "trees that learn the labels of bags, corrected for how often each class is one: a baseline for vectors",
     "census": (
         "a start without labels or from a linear classifier, teachers, one student trained on their soft labels"
     ),

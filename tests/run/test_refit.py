@@ -115,8 +115,8 @@ def test_census_repeats_its_stages_without_validation(tmp_path, method):
     first = {place.name: place for place in (tmp_path / "run/stages").iterdir()}
     assert stages <= first.keys()
     assert "student" in stages
-    offsets = [(tmp_path / "run" / phase / "stages/class-offsets/outcome.json").exists() for phase in ("", "refit")]
-    assert offsets == [method == "auto"] * 2
+    members = [(tmp_path / "run" / phase / "stages/members/outcome.json").exists() for phase in ("", "refit")]
+    assert members == [method == "auto"] * 2
     for name in stages:
         again = json.loads((tmp_path / "run/refit/stages" / name / "outcome.json").read_text())
         if "chosen" in again:

@@ -130,7 +130,7 @@ def test_the_recipe_census_in_python():
     choices = {"recipe": "census", "settings": settings, "refit": False, "verbose": False, "device": "cpu"}
     run = majority.train(make_bags(60), **choices)
     assert run.result["recipe"] == "census"
-    assert set(run.result["losses"]["weights"]) == {"adjusted-mean", "soft-count", "vote"}
+    assert set(run.result["members"]["weights"]) == {"linear", "forest", "network"}
     assert run.metrics["instance_accuracy"] > 0.9
 
 

@@ -15,13 +15,13 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..losses import BagLoss, CountLoss
+from ..losses import BagLoss, CountLoss, SoftCountLoss
 from ..nn.heads import Head
 from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
 from ..training.callbacks import Callback
-from . import census, mpem, single
+from . import census, forest, mpem, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .running import Trained, run_stages, temporary_files
@@ -121,6 +121,7 @@ for recipe in (
     Recipe("paper", plan=single.paper),
     Recipe("augmented", plan=single.augmented),
     Recipe("mpem", mpem.stages, plan=mpem.plan, kind=CountLoss, uses_instance_labels=False),
+    Recipe("forest", forest.stages, plan=forest.plan, kind=SoftCountLoss, uses_instance_labels=False),
     Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
 ):
     register(replace(recipe, about=ABOUT[recipe.name]))

@@ -22,6 +22,7 @@ from ..nn.methods import sees_instance_labels
 from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
 from ..recipes import DEFAULT, Trained, find_recipe, temporary_files, train_by_plan
+from ..recipes.forest import baseline
 from ..recipes.stages import REFIT
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
@@ -222,6 +223,9 @@ def write(
     """Write the figures and the report page."""
     classifier, trained, again = run
     facts = trained.summary() | about(planned, data) | {"parts": part_rows(data.parts.present())}
+    if planned.task.vectors:
+        found = baseline(data.parts.train, data.parts.test or data.parts.val)
+        facts |= {} if found is None else {"baseline": found}
     if varied:
         facts["varied"] = dict(varied)
     if again is None:

@@ -13,7 +13,8 @@ from majority.recipes.census.members import (
     find_correction,
     fit_linear,
     folds_of,
-    forest_member,
+    grow_forest,
+    label_probabilities,
     predict_linear,
 )
 from majority.recipes.census.pooling import LabelledRows, add_labels, find_pool, label_scores
@@ -88,7 +89,7 @@ def test_a_forest_of_bag_labels_is_corrected_where_winners_are_skewed(blobs):
     kept = (known.labels == 0) | (torch.arange(BAGS) < 24)
     rows = known.segments.spread(kept)
     skewed = Known(known.instances[rows], Segments([SIZE] * int(kept.sum())), known.labels[kept], CLASSES)
-    scores = forest_member(skewed, seed=0)(known.instances)
+    scores = label_probabilities(grow_forest(skewed, seed=0), CLASSES, known.instances)
     correction = find_correction(scores, labelled(known), skewed.label_shares)
     right = [
         (part.argmax(dim=1) == true).float().mean() for part in (scores, correction.apply(scores, skewed.label_shares))

@@ -17,6 +17,8 @@ from ...errors import InputError
 from ...registry import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
 from .resnet import ResNet18
+from .trees import PREFIX as TREES
+from .trees import create_trees
 
 COARSEST = 32  # pixels per side that reduced images have at least
 
@@ -133,7 +135,7 @@ TIMM = "timm:"  # prefix of the names of timm's models
 
 def check_backbone(name: str) -> None:
     """Raise an InputError if there is no backbone of this name."""
-    if not name.startswith(TIMM):
+    if not name.startswith((TIMM, TREES)):
         BACKBONES.find(name, f", or {TIMM}NAME")
 
 
@@ -147,6 +149,8 @@ def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mod
     shape = tuple(shape)
     if len(shape) not in (1, 3) or not all(isinstance(side, Integral) and side >= 1 for side in shape):
         raise InputError(f"instances of shape {shape}: give (features,) or (channels, height, width)")
+    if name.startswith(TREES):
+        return create_trees(name)
     takes = "images" if name.startswith(TIMM) else BACKBONES[name].takes
     if takes == "images" and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")

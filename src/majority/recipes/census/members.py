@@ -20,7 +20,7 @@ RIDGES = (1e-1, 1e-2, 1e-3)  # the strongest first: each starts from the one bef
 SOFT_COUNT_TEMPERATURE = 0.1
 ITERATIONS = 40
 TREES = 30  # of the forest of each fold
-LEAF = 3  # instances in a leaf, at least
+LEAF, MOST_LEAVES = 3, 2_000  # instances in a leaf, at least; leaves of a tree, about
 STRENGTHS = (0.0, 0.5, 1.0)  # of the correction of a forest, which are tried
 SIGNALS = (0.05, 0.1, 0.3)
 
@@ -99,26 +99,21 @@ def linear_members(known: Known) -> list[Predict]:
 # ---------------------------------------------------------------------- a forest
 
 
-def forest_member(known: Known, seed: int) -> Predict:
-    """Trees that learn the label of its bag for every instance: scores of labels, to be corrected."""
+def grow_forest(known: Known, seed: int) -> Any:
+    """A forest of scikit-learn that learns, for every instance, the label of its bag."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    forest = ExtraTreesClassifier(TREES, min_samples_leaf=LEAF, random_state=seed % 2**32)
+    leaf = max(LEAF, len(known.instances) // MOST_LEAVES)
+    forest = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed % 2**32)
     weights = known.segments.scaled_weights
-    forest.fit(
-        known.instances.numpy(),
-        known.segments.spread(known.labels).numpy(),
-        None if weights is None else weights.numpy(),
-    )
+    labels = known.segments.spread(known.labels).numpy()
+    return forest.fit(known.instances.numpy(), labels, None if weights is None else weights.numpy())
 
-    def predict(instances: Tensor) -> Tensor:
-        scores = torch.zeros(len(instances), known.classes)
-        if len(instances):
-            found = torch.from_numpy(forest.predict_proba(instances.numpy())).float()
-            scores[:, torch.from_numpy(forest.classes_)] = found
-        return scores
 
-    return predict
+def label_probabilities(forest: Any, classes: int, instances: Tensor) -> Tensor:  # (n, d) -> (n, C)
+    scores = torch.zeros(len(instances), classes)
+    scores[:, torch.from_numpy(forest.classes_)] = torch.from_numpy(forest.predict_proba(instances.numpy())).float()
+    return scores
 
 
 def correct_scores(scores: Tensor, label_shares: Tensor, strength: float, signal: float) -> Tensor:

@@ -11,10 +11,9 @@ that first learns its soft labels, teachers that start from that and from random
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,15 +32,14 @@ from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Run, Stage
 from . import tiny
 from .discriminants import MAX_FEATURES
-from .members import FOLDS, Known, Predict, find_correction, folds_of, forest_member, linear_members
+from .members import FOLDS, Predict, find_correction, grow_forest, label_probabilities, linear_members
 from .parts import StageList, Start, distilled_network, heads_on_discriminants, random_weights
 from .patches import learned_bags
 from .pooling import LabelledRows, Pool, add_labels, find_pool
 from .settings import HEAD_ON_VECTORS, CensusSettings
+from .table import Table, make_table, sample
 
 METHOD = "soft-count"  # of the networks, which learn no bag label: its aggregation costs little
-MOST_NUMBERS = 40_000_000  # in the instances that members see; of more, the instances of random bags
-MOST_INSTANCES = 60_000
 STEPS, LEAST_ROWS, MOST_ROWS = 64, 16, 128  # of an epoch of a network, and instances of a step
 STARTS: dict[str, Start] = {"teacher": random_weights, "distilled-teacher": distilled_network}
 KINDS = ("linear", "forest", "network")
@@ -95,77 +93,10 @@ def _fresh(run: Run, number: int) -> Model:
 # ---------------------------------------------------------------------- members
 
 
-class Table(NamedTuple):
-    """The instances that are learned from, and after these the instances of validation bags, which only judge."""
-
-    bags: Bags  # that are learned from
-    instances: Tensor  # (n, d), standardised
-    sizes: np.ndarray  # (b,)
-    labels: np.ndarray  # (b,) -1: none that names one class
-    folds: np.ndarray  # (b,) in which no member is trained on it; -1: in all
-    weights: Tensor | None  # (n,)
-
-    def rows(self, which: np.ndarray) -> Tensor:  # (b,) -> positions of their instances
-        return torch.from_numpy(np.flatnonzero(np.repeat(which, self.sizes)))
-
-    def labelled(self, which: np.ndarray) -> LabelledRows:
-        rows = self.rows(which & (self.labels >= 0))
-        weights = None if self.weights is None else self.weights[rows]
-        numbers = which & (self.labels >= 0)
-        return LabelledRows(
-            rows, Segments(self.sizes[numbers], weights=weights), torch.from_numpy(self.labels[numbers])
-        )
-
-    def training(self, fold: int) -> LabelledRows:
-        return self.labelled((self.folds >= 0) & (self.folds != fold))
-
-    def cross_fit(self, fits: Sequence[Sequence[Predict]], classes: int) -> list[Tensor]:
-        """(n, C) predictions by each member, from its models (one of each fold): of a bag by the model of its fold,
-        of a bag that none was trained on by the mean of all."""
-        others = self.rows(self.folds < 0)
-        found = []
-        for models in zip(*fits, strict=True):
-            predicted = torch.zeros(len(self.instances), classes)
-            if len(others):
-                predicted[others] = torch.stack([model(self.instances[others]) for model in models]).mean(dim=0)
-            for fold, model in enumerate(models):
-                if len(rows := self.rows(self.folds == fold)):
-                    predicted[rows] = model(self.instances[rows])
-            found.append(predicted)
-        return found
-
-
 def _table(run: Run) -> Table:
-    bags, val = learned_bags(run), run.val
-    judges = [] if run.epochs is not None or val is run.train else [val.with_labels()]
-    seed = run.plan.training.seed
-    bags, *judges = (_sample(part, seed) for part in (bags, *judges))
-    parts = [bags, *judges]
+    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
     normalise = run.fresh_model(0, METHOD).normalise
-    instances = torch.cat([normalise(torch.from_numpy(np.asarray(part.instances()))) for part in parts])
-    labels = np.concatenate([part.labels for part in parts])
-    folds = np.full(len(labels), -1)
-    numbers = np.flatnonzero(bags.labels >= 0)
-    folds[numbers] = folds_of(bags.labels[numbers])
-    has_weights = any(part.weights is not None for part in parts)
-    weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
-    return Table(
-        bags,
-        instances,
-        np.concatenate([part.sizes for part in parts]),
-        labels,
-        folds,
-        torch.from_numpy(np.concatenate(weights)).float() if has_weights else None,
-    )
-
-
-def _sample(bags: Bags, seed: int) -> Bags:
-    most = min(MOST_INSTANCES, MOST_NUMBERS // bags.store.shape[1])
-    if len(bags.index) <= most:
-        return bags
-    order = np.random.default_rng(seed).permutation(len(bags))
-    number = int(np.searchsorted(bags.sizes[order].cumsum(), most))
-    return bags.subset(np.sort(order[: max(number, len(bags.classes))]))
+    return make_table(learned_bags(run), judges, normalise, run.plan.training.seed)
 
 
 def _pool_members(run: Run) -> dict[str, Any]:
@@ -177,14 +108,13 @@ def _pool_members(run: Run) -> dict[str, Any]:
 def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
     """The soft labels (n, C) of the instances that are learned from, and what is said about them."""
     table, wrong = _table(run), run.remaining_wrong
-    seed, everything = run.plan.training.seed, table.labelled(np.ones(len(table.sizes), bool))
-    training = [table.training(fold) for fold in range(FOLDS)]
-    classes = len(run.train.classes)
-    known = [Known(table.instances[part.rows], part.segments, part.labels, classes) for part in training]
+    seed, everything, classes = run.plan.training.seed, table.everything, len(run.train.classes)
+    known = table.training(classes)
     linear = table.cross_fit([linear_members(part) for part in known], classes)
     members = [find_pool(linear, everything, wrong).join(linear)]
     run.log("members: linear models are trained")
-    (scores,) = table.cross_fit([[forest_member(part, seed + fold)] for fold, part in enumerate(known)], classes)
+    forests = [grow_forest(part, seed + fold) for fold, part in enumerate(known)]
+    (scores,) = table.cross_fit([[partial(label_probabilities, forest, classes)] for forest in forests], classes)
     shares = known[0].label_shares
     correction = find_correction(scores, everything, shares, wrong)
     members.append(correction.apply(scores, shares))
@@ -247,7 +177,7 @@ def _learn_pool(run: Run, model: Model) -> Fitted:
     if "soft labels" not in run.shared:  # the run was interrupted after its members
         _pool_members(run)
     soft_labels = run.shared["soft labels"]
-    bags = _sample(learned_bags(run), run.plan.training.seed)
+    bags = sample(learned_bags(run), run.plan.training.seed)
     singles = _singles(bags)
     objective = Distill(model, run.plan.own.momentum, run.plan.own.mixup)
     settings = _by_rows(run.settings, len(singles))

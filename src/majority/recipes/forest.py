@@ -1,0 +1,118 @@
+"""forest: what one would do with a table without this package, done well.
+
+Trees learn the label of its bag for every instance. Three forests, each grown on two thirds of the bags, predict the
+other bags, which shows by how much the scores must be corrected for how often each class is a label.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..errors import InputError
+from ..nn.backbones.trees import Trees
+from ..nn.heads import InstanceHead
+from ..nn.model import Model, build_model
+from ..predict.evaluate import all_batches, evaluate, outputs
+from ..training.distributed import from_first
+from ..training.settings import Settings
+from ..training.state import Fitted
+from .census.members import Correction, find_correction, grow_forest, label_probabilities
+from .census.table import make_table
+from .plan import Plan, TaskInfo
+from .stages import Run, Stage
+
+METHOD = "soft-count"  # how its bags are predicted
+FEWEST_BAGS = 3
+
+
+def plan(task: TaskInfo) -> Plan:
+    return Plan(training=Settings(epochs=1))
+
+
+def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
+    if not task.vectors:
+        raise InputError("recipe forest needs vectors, these instances are images: use quick, or features of a network")
+    return [Stage("training", plan.training, start=_grow, train=_judge)]
+
+
+def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float = 0.0) -> Model:
+    """A forest of these bags as a model, corrected by the labels of bags that its parts have not seen."""
+    if (bags.labels >= 0).sum() < FEWEST_BAGS:
+        raise InputError(f"a forest needs at least {FEWEST_BAGS} bags whose label names one class: label more bags")
+    empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
+    table = make_table(bags, judges, empty.normalise, seed)
+    known = table.training(classes)
+    forests = [grow_forest(part, seed + fold) for fold, part in enumerate(known)]
+    (scores,) = table.cross_fit([[partial(label_probabilities, forest, classes)] for forest in forests], classes)
+    shares = known[0].label_shares
+    trees = Trees.of(forests, classes)
+    _correct(trees, find_correction(scores, table.everything, shares, wrong), shares)
+    model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
+    model.see_labels(bags.bag_labels)
+    assert isinstance(model.head, InstanceHead)
+    with torch.no_grad():
+        model.head.classifier.weight.copy_(torch.eye(classes))
+        model.head.classifier.bias.zero_()
+    return model
+
+
+def _correct(trees: Trees, correction: Correction, label_shares: torch.Tensor) -> None:
+    """`correct_scores` and the pool of this correction, as an affine map, weight and offsets."""
+    of_classes = label_shares ** (1 - correction.strength)
+    of_classes = of_classes / of_classes.sum()
+    ratios = of_classes / label_shares
+    trees.shift.copy_(of_classes)
+    trees.matrix.copy_((torch.diag(ratios) - torch.outer(of_classes, ratios)) / correction.signal)
+    trees.lowest.copy_(1e-3 * of_classes)
+    trees.weight.fill_(correction.pool.weights[0])
+    trees.offsets.copy_(torch.tensor(correction.pool.offsets))
+
+
+def baseline(train: Bags, bags: Bags, device: str = "auto") -> dict[str, str | float] | None:
+    """What a forest of the training bags is right about: the entry of result.json. None if labels are missing."""
+    if (train.labels >= 0).sum() < FEWEST_BAGS or not bags.labelled:
+        return None
+    figures = evaluate(grow_model(train.without_instance_labels(), []), bags, device).summary()
+    return {"name": "forest", "bag_accuracy": figures["bag_accuracy"]}
+
+
+# ---------------------------------------------------------------------- the stage
+
+
+def _grow(run: Run) -> Model:
+    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
+    return from_first(lambda: grow_model(run.train, judges, run.plan.training.seed, run.remaining_wrong))
+
+
+def _judge(run: Run, model: Model) -> Fitted:
+    """The figures of its only epoch."""
+    start = time.perf_counter()
+    loss, right = _loss_of(run, model, run.train)
+    fitted = Fitted(0, loss, "train_loss")
+    record = {"epoch": 0, "train_loss": loss, "train_bag_accuracy": right, "learning_rate": 0.0}
+    if run.epochs is None:
+        loss, right = _loss_of(run, model, run.val)
+        fitted = Fitted(0, loss, "val_loss")
+        record |= {"val_loss": loss, "val_bag_accuracy": right}
+    fitted.seconds = record["seconds"] = time.perf_counter() - start
+    fitted.history.append(record)
+    return fitted
+
+
+def _loss_of(run: Run, model: Model, bags: Bags) -> tuple[float, float]:
+    """The mean loss of the labels, and the share of bags that are right by count."""
+    device, labelled = choose_device(run.device), bags.with_labels()
+    model.to(device)
+    found = []
+    for batch, output in outputs(model, all_batches(labelled, device)):
+        losses = model.head.losses(output, batch.segments, batch.target)
+        found.append((losses, model.bags_right(output, batch.segments, batch.target)))
+    loss, right = (torch.cat([part[i].float() for part in found]).mean().item() for i in range(2))
+    return loss, right

@@ -1,0 +1,66 @@
+"""The recipe forest: trees of scikit-learn as one model, and the baseline of every run on vectors."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import ExtraTreesClassifier
+
+import majority
+from majority.errors import InputError
+from majority.nn.backbones import create_backbone
+from majority.nn.backbones.trees import Trees
+from majority.predict.onnx import export_onnx
+
+
+@pytest.fixture(scope="module")
+def bags():
+    """Two classes of which one has most of the labels, on a line that both share in the middle."""
+    rng = np.random.default_rng(0)
+    winners = (np.arange(60) % 4 == 0).astype(int)
+    true = [np.r_[np.full(9, winner), rng.integers(0, 2, 6)] for winner in winners]
+    instances = [(classes[:, None] * 2 + rng.normal(size=(15, 3))).astype(np.float32) for classes in true]
+    return majority.Bags.from_lists(
+        instances,
+        [("oak", "fir")[winner] for winner in winners],
+        instance_labels=[np.array(["oak", "fir"])[classes] for classes in true],
+    )
+
+
+@pytest.fixture(scope="module")
+def run(bags):
+    return majority.train(bags, recipe="forest", verbose=False, device="cpu")
+
+
+def test_trees_give_what_scikit_learn_gives():
+    rng = np.random.default_rng(0)
+    instances, labels = rng.normal(size=(400, 5)).astype(np.float32), rng.integers(0, 4, 400)
+    forests = [ExtraTreesClassifier(3, random_state=seed).fit(instances, labels) for seed in (0, 1)]
+    trees = Trees.of(forests, 4)
+    expected = np.mean([forest.predict_proba(instances) for forest in forests], axis=0)
+    assert np.allclose(trees.label_scores(torch.from_numpy(instances)), expected, atol=1e-6)
+    rebuilt = create_backbone(trees.name, (5,))
+    rebuilt.load_state_dict(trees.state_dict())
+    assert torch.equal(rebuilt(torch.from_numpy(instances)), trees(torch.from_numpy(instances)))
+
+
+def test_a_forest_classifies_instances_and_is_read_back(run, bags, tmp_path):
+    assert run.metrics["instance_accuracy"] > 0.8
+    path = run.classifier.save(tmp_path / "forest.safetensors")
+    loaded = majority.Classifier.load(path, "cpu")
+    assert np.array_equal(loaded.predict_proba(bags.instances()), run.classifier.predict_proba(bags.instances()))
+
+
+def test_a_forest_is_exported_as_one_graph(run, tmp_path):
+    pytest.importorskip("onnxscript")
+    assert export_onnx(run.classifier, tmp_path / "forest.onnx").stat().st_size > 0
+
+
+def test_every_run_on_vectors_says_what_a_forest_is_right_about(run, bags):
+    quick = majority.train(bags, recipe="quick", epochs=1, verbose=False, device="cpu")
+    for one in (run, quick):
+        assert one.result["baseline"] == {"name": "forest", "bag_accuracy": pytest.approx(0.9, abs=0.11)}
+
+
+def test_images_are_refused():
+    with pytest.raises(InputError, match="vectors"):
+        majority.train("digits", recipe="forest", verbose=False)
