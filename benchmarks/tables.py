@@ -258,6 +258,7 @@ def trained(**options: Any) -> Callable[[Cell], Predicted]:
 ROWS: dict[str, Callable[[Cell], Predicted]] = {
     "naive forest": naive_forest,
     "divided forest": divided_forest,
+    "forest": trained(recipe="forest"),
     "linear": linear,
     "quick": trained(recipe="quick"),
     "default": trained(),
