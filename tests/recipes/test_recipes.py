@@ -104,3 +104,17 @@ def test_the_example_of_an_own_recipe_runs(capsys):
     assert re.fullmatch(
         r"of stage (first|second), validation loss .*; instance accuracy 0\.\d+\n", capsys.readouterr().out
     )
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(("method", "sees"), [("count", False), ("supervised", True)])
+def test_stages_get_instance_labels_only_for_reference_methods(method, sees, tmp_path):
+    seen = []
+
+    def train(run, model):
+        seen.extend(bags.instance_labels is not None for bags in (run.train, run.val))
+        return run.fit(model)
+
+    register(Recipe("seen", lambda task, plan: [Stage("only", Settings(epochs=1), train=train)]))
+    run_small(tmp_path / "run", method=method, recipe="seen")
+    assert seen == [sees, sees]
