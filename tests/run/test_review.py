@@ -96,6 +96,7 @@ def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(fold
     assert "of 48 labelled bags" in printed
     rows = read(folder / "by-fold.csv")
     assert {*WRONG} <= {row["bag"] for row in rows}
+    assert all(f"<b>bag {name}</b>" in (folder / "by-fold.html").read_text() for name in WRONG)
     for row in rows:
         fold = int(row["part"].removeprefix("fold"))
         assert row["bag"] in parts_of(folder / "bags.csv", folds=3, fold=fold).test.names

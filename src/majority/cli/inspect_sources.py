@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -14,8 +14,10 @@ from .arguments import Source
 from .printing import console, log, print_check
 
 if TYPE_CHECKING:
+    from ..io import SourceInfo
     from ..run.options import Option
 
+ALL_HELP = "Also backbones and augmentations, and licences and places of sources."
 FOR_HELP = "What the bags are for; to predict, they need no labels."
 
 
@@ -48,41 +50,56 @@ def check(
 
 
 @command("list")
-def list_names() -> None:
-    """Print the sources (and where their files are), methods, backbones, augmentations and recipes."""
-    from rich.table import Table
-
+def list_names(
+    *, every: Annotated[bool, Parameter(name="--all", negative="", help=ALL_HELP, show_default=False)] = False
+) -> None:
+    """Print sources, methods and recipes, each with what it is for."""
     from .. import descriptions
     from ..io import describe
-    from ..nn.methods import METHODS
+    from ..nn.methods import AUTO, METHODS
     from ..registry import registered_descriptions
+
+    methods = {name: method.about for name, method in METHODS.items()}
+    recipes = descriptions.RECIPES | registered_descriptions("recipe")
+    if every:
+        _print_sources(describe())
+        backbones = descriptions.BACKBONES | registered_descriptions("backbone")
+        augmentations = descriptions.AUGMENTATIONS | registered_descriptions("augmentation")
+        kinds = {"methods": methods, "backbones": backbones, "encoders": registered_descriptions("encoder")}
+        for title, about in (kinds | {"augmentations": augmentations, "recipes": recipes}).items():
+            _print_names(title, about)
+        return
+    of_heads = [name for name, method in METHODS.items() if str(method.module).startswith("nn.heads")]
+    others = {", ".join(of_heads[:2]) + ", ...": f"{len(of_heads)} heads over a whole bag: --all lists them"}
+    sets = ", ".join(info.name for info in describe())
+    _print_names("sources", {"PATH": "your own bags: a table, a folder of images or of feature files", "NAME": sets})
+    usual = {name: about for name, about in methods.items() if name not in of_heads}
+    _print_names("methods", {AUTO: "the default: several of these, weighed by held-out bags"} | usual | others)
+    _print_names("recipes", recipes)
+
+
+def _print_names(title: str, about: Mapping[str, str]) -> None:
+    from rich.table import Table
+
+    if not about:
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    log(title)
+    for name, text in about.items():
+        table.add_row(f"  {name}", text)
+    console().print(table)
+
+
+def _print_sources(found: Sequence[SourceInfo]) -> None:
+    from rich.table import Table
 
     table = Table(title="sources", title_justify="left")
     for column in ("name", "available", "instances", "shape", "classes", "licence", "location"):
         table.add_column(column, overflow="fold")
-    for info in describe():
-        shape = "x".join(map(str, info.shape or "?"))
-        available = "yes" if info.available else "at first use"
-        table.add_row(
-            info.name,
-            available,
-            str(info.instances or "?"),
-            shape,
-            str(len(info.classes) or "?"),
-            info.licence,
-            info.location,
-        )
+    for info in found:
+        facts = (info.instances or "?", "x".join(map(str, info.shape or "?")), len(info.classes) or "?", info.licence)
+        table.add_row(info.name, "yes" if info.available else "at first use", *map(str, facts), info.location)
     console().print(table)
     log("at first use: downloaded when a command first needs it")
-    for kind, built_in in {
-        "method": {name: method.about for name, method in METHODS.items()},
-        "backbone": descriptions.BACKBONES,
-        "encoder": {},
-        "augmentation": descriptions.AUGMENTATIONS,
-        "recipe": descriptions.RECIPES,
-    }.items():
-        table = Table("name", "about", title=f"{kind}s", title_justify="left")
-        for name, about in (built_in | registered_descriptions(kind)).items():
-            table.add_row(name, about)
-        if table.row_count:  # encoders are only those that you register
-            console().print(table)

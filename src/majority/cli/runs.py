@@ -162,12 +162,13 @@ def review(
 ) -> None:
     """List the bags whose label the counts contradict, the most certain first, and the least certain instances.
 
-    Look at these bags, write the right labels into the column corrected_label, and train again with `majority train
-    SOURCE --labels review.csv`. RUN may be the folder of a cross-validation: each bag is then classified by the
-    classifier that has not seen its label.
+    Look at these bags, which are also on a page; write the right labels into the column corrected_label, and train
+    again with `majority train SOURCE --labels review.csv`. RUN may be the folder of a cross-validation: each bag is
+    then classified by the classifier that has not seen its label.
     """
     from ..io.predictions import check_output_path
     from ..run.folder import first_run, read_config, source_of
+    from ..run.report.review_page import write_review_page
     from ..run.review import LEAST_WRONG, instances_path, review_run, write_review
 
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
@@ -183,6 +184,7 @@ def review(
     share = f"{100 * found.wrong_share:.1f} %" if found.wrong_share else f"{100 * LEAST_WRONG:g} % or less"
     log(f"estimated share of wrong labels: {share}")
     log(f"the least certain instances: {instances}")
+    log(f"the bags as a page: {write_review_page(out.with_suffix('.html'), found)}")
 
 
 @command("export")

@@ -20,7 +20,7 @@ from ..io import Source
 from ..io.predictions import instance_ids
 from ..predict.classifier import Classifier
 from .plots.colours import colour
-from .plots.overview import Legend, overview
+from .plots.overview import overview
 
 NAMESPACE = uuid.UUID("6f1c2c0e-54a5-4d0c-9a58-3a1d5b7c8e11")  # ids are the same each time the same bags are written
 ALL = "all"
@@ -115,7 +115,7 @@ def _write(folder: Path, name: str, content: _Content) -> MapFiles:
     assert coordinates is not None
     predicted = content.probabilities.argmax(axis=1)
     counts = np.bincount(predicted, minlength=len(content.classes))
-    legend = [Legend(colour(i), f"{label}: {counts[i]:,}") for i, label in enumerate(content.classes) if counts[i]]
+    legend = {f"{label}: {counts[i]:,}": colour(i) for i, label in enumerate(content.classes) if counts[i]}
     picture = overview(
         coordinates[content.positions].astype(np.float64),
         [colour(i) for i in predicted.tolist()],
