@@ -87,6 +87,9 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
     print_figures(figures, f"test bags of fold {result['fold']}" if result["test"] else bags)
     if not result["test"]:
         log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
+    if recall := result.get("class_recall"):
+        shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
+        log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
     log(verdict(figures, folder, bags, baseline=result.get("baseline")).able)
 
 
@@ -115,9 +118,6 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
             table.add_row(name.replace("_", " "), shown, intervals.get(name, ""))
     console().print(table)
-    if recall := figures.get("class_recall"):
-        shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
-        log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
     if note := coverage_note(figures):
         log(f"note: {note}")
     for warning in figures.get("warnings", ()):

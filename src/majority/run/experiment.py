@@ -208,7 +208,7 @@ def evaluate(run: TrainedTwice, data: Data) -> Evaluated:
     figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
     figures[reported] = summary_with_intervals(classified[reported].outcome())
     if is_skewed(figures[reported]):
-        figures[reported]["class_recall"] = class_recall(classified[reported])
+        figures["class_recall"] = class_recall(classified[reported])
     return Evaluated(figures, classified[reported])
 
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from majority.run.plots.figures import Box, Curve, Dot, confusion_matrix, dot_plot, instance_map, learning_curves
+from majority.run.plots.figures import Curve, Dot, confusion_matrix, dot_plot, instance_map, learning_curves
 from majority.run.plots.svg import shorten_distinctly
 
 
@@ -44,11 +44,6 @@ def test_dots_have_an_interval_where_there_is_one_and_lines_to_compare_with():
     assert len(drawn.findall("{*}line[@stroke-width]")) == 1
     (reference,) = drawn.findall("{*}line[@stroke-dasharray]")
     assert reference.get("x1") == drawn.findall("{*}circle")[1].get("cx")
-
-
-def test_box_quantiles_are_those_of_the_values():
-    values = np.random.default_rng(0).normal(size=41)
-    assert Box.from_values("x", values).quantiles == pytest.approx(tuple(np.sort(values)[[0, 10, 20, 30, 40]]))
 
 
 @pytest.mark.parametrize("n", [2, 40])

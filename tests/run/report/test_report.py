@@ -11,10 +11,8 @@ import pytest
 from majority import Bags, Classifier, InputError, build_model, evaluate, train
 from majority.run.classified_bags import classify_bags
 from majority.run.folder import read_result
-from majority.run.plots.figures import Box, Dot, box_plot, confusion_matrix, dot_plot
+from majority.run.plots.figures import Dot, confusion_matrix, dot_plot
 from majority.run.reopen import reopen
-from majority.run.report import sections
-from majority.run.report.page import SURPLUS
 from majority.run.run_report import report_run, write_report
 
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
@@ -83,8 +81,6 @@ def test_predictions_agree_with_evaluate(run):
     assert np.array_equal(classified.predicted, outcome.predicted)
     assert np.array_equal(classified.confusion(), outcome.confusion)
     assert classified.outcome().summary() == outcome.summary()
-    quantiles = tuple(outcome.summary()["overestimation_quantiles"])
-    assert sections.overestimation_boxes(classified)[0].quantiles == quantiles
 
 
 def test_macro_f1_comes_first_where_most_bags_have_the_same_label(copied_run):
@@ -105,7 +101,7 @@ def test_features_without_instance_labels_have_maps_and_no_gallery(copied_run):
     assert "2,000 of 3,000 instances" in page
     assert "no instance labels" in page
     assert "There are no test bags" in page
-    for absent in ('id="gallery"', 'id="mosaics"', "Overestimation of"):
+    for absent in ('id="gallery"', 'id="mosaics"'):
         assert absent not in page
 
 
@@ -116,7 +112,6 @@ def test_only_instances_with_a_known_class_are_compared(copied_run):
     classifier = Classifier(build_model(bags, "count", "tiny"), "cpu")
     classified, outcome = classify_bags(classifier, bags), evaluate(classifier.model, bags, "cpu")
     assert np.array_equal(classified.confusion(), outcome.confusion)
-    assert [of.n for of in sections.overestimation_boxes(classified)] == [1, 1]
     page = page_of(copied_run, bags, "tiny")
     assert "Not trained on the class ghost" in page
     assert page.count("true number 2") == 1
@@ -236,15 +231,14 @@ CUT = """all => all.flatMap(word => {
 
 
 def test_no_name_is_cut_at_the_edge_of_its_drawing(opened, tmp_path):
-    boxes = box_plot([Box.from_values(name, np.arange(9)) for name in LONG], SURPLUS)
     matrix = confusion_matrix(np.eye(len(LONG), dtype=int), LONG, "true", "predicted")
     matrix += confusion_matrix(np.eye(2, dtype=int), ["0", "1"], "true class", "predicted class")
     dots = [Dot(name, 0.7, 0.5, 0.9, "0.700 ± 0.123 (n=5, 10 runs)") for name in LONG]
     plot = dot_plot(dots, {"naive": 0.5, "all instance labels": 0.99}, "accuracy")
     look = "body { font-family: system-ui, sans-serif; } svg { display: block; width: 640px; }"
-    (tmp_path / "page.html").write_text(f"<meta charset=utf-8><style>{look}</style>{boxes}{matrix}{plot}")
+    (tmp_path / "page.html").write_text(f"<meta charset=utf-8><style>{look}</style>{matrix}{plot}")
     words = opened(tmp_path / "page.html").locator("svg text")
-    assert words.count() > 4 * len(LONG)
+    assert words.count() > 3 * len(LONG)
     assert words.evaluate_all(CUT) == []
 
 

@@ -53,13 +53,6 @@ def test_a_bar_has_a_segment_for_the_label_however_few_instances_are_predicted_a
     assert bar.data["data-correct"] == "no"
 
 
-def test_boxes_show_the_most_frequent_labels(monkeypatch):
-    monkeypatch.setattr(sections, "MAX_BOXES", 2)
-    labels = [0, 1, 1, 2, 2]
-    boxes = sections.overestimation_boxes(classified([[0], [1], [1], [2], [2]], labels, truth=labels))
-    assert [(box.name, box.n) for box in boxes] == [("all bags", 5), ("b", 2), ("c", 2)]
-
-
 @pytest.mark.parametrize(("guesses", "order"), [([[0] * 4, [0, 0, 0, 1, 1, 2, 2], [0] * 9 + [2] * 10], [2, 1, 0])])
 def test_wrong_bags_come_first_then_those_with_the_smallest_share_of_their_label(guesses, order):
     assert classified(guesses, [0, 0, 0]).order.tolist() == order

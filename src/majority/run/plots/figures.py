@@ -127,49 +127,6 @@ def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, colu
     return svg(side + 2, side + 2, parts, label, font_size=font, style=size)
 
 
-class Box(NamedTuple):
-    name: str
-    n: int
-    quantiles: tuple[float, ...]  # minimum, first quartile, median, third quartile, maximum
-
-    @classmethod
-    def from_values(cls, name: str, values: np.ndarray) -> Box:
-        """
-        >>> Box.from_values("all", np.array([-4, 0, 1, 2, 6]))
-        Box(name='all', n=5, quantiles=(-4.0, 0.0, 1.0, 2.0, 6.0))
-        """
-        return cls(name, len(values), tuple(np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()))
-
-
-def box_plot(boxes: Sequence[Box], label: str) -> str:
-    """One horizontal box per row; whiskers reach to the minimum and the maximum. `label` is written below the axis."""
-    names = shorten_distinctly([box.name for box in boxes], NAME_LENGTH)
-    width, n = 480, len(boxes)
-    ticks = nice_ticks(min(0, *(b.quantiles[0] for b in boxes)), max(0, *(b.quantiles[-1] for b in boxes)))
-    rows = slots(n)[::-1]  # the first one on top
-    axes = Axes(12 + text_width(names, 12), width - 52, 8, 8 + ROW * n, (ticks[0], ticks[-1]), rows)
-    parts = axes.vertical_grid(((tick, f"{tick:g}") for tick in ticks), zero=FAINT)
-    for row, box in enumerate(boxes):
-        y = axes.y(row)
-        low, first, median, third, high = map(axes.x, box.quantiles)
-        values = "lowest {:g}, quartiles {:g}, {:g}, {:g}, highest {:g}".format(*box.quantiles)
-        name = text(names[row], x=axes.left - 8, y=y + 4, text_anchor="end", fill=INK)
-        parts += [
-            tag("g", tooltip(box.name), name),
-            text(f"n={box.n}", x=axes.right + 6, y=y + 4, fill=FAINT, font_size=11),
-            tag(
-                "g",
-                tooltip(f"{box.name}: {values}"),
-                tag("line", x1=low, x2=high, y1=y, y2=y, stroke=INK),
-                *(tag("line", x1=x, x2=x, y1=y - 4, y2=y + 4, stroke=INK) for x in (low, high)),
-                tag("rect", x=first, y=y - 7, width=max(third - first, 1), height=14, fill="#cfe3f3", stroke=INK),
-                tag("line", x1=median, x2=median, y1=y - 7, y2=y + 7, stroke="#d55e00", stroke_width=3),
-            ),
-        ]
-    parts.append(text(label, x=width / 2, y=axes.bottom + 34, text_anchor="middle", fill=FAINT))
-    return svg(width, axes.bottom + 40, parts, f"box plot: {label}", font_size=12)
-
-
 def instance_map(coordinates: np.ndarray, predicted: np.ndarray, classes: Sequence[str], y_up: bool = False) -> str:
     """One dot per instance at its coordinates, coloured by predicted class; y grows downwards as in images, or up.
 

@@ -18,7 +18,7 @@ from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
 from ..classified_bags import ClassifiedBags, classify_bags
 from ..headline import in_order
-from ..plots.figures import Curve, box_plot, confusion_matrix, learning_curves
+from ..plots.figures import Curve, confusion_matrix, learning_curves
 from ..record import RunRecord
 from ..review import Review, review_labels
 from . import sections
@@ -50,7 +50,6 @@ from .command import train_command
 from .verdict import verdict
 
 MAX_MATRIX_CLASSES = 150  # with more classes, no confusion matrix is drawn
-SURPLUS = "predicted minus true number of instances of the bag's class"
 SIGNED = ("overestimation",)  # figures that are not shares
 FIGURES = {  # of a result: title, explanation
     "instance_accuracy": ("instance accuracy", "instances classified correctly"),
@@ -256,7 +255,7 @@ def _count(figures: dict[str, Any], name: str) -> str:
 
 def _classes(classified: ClassifiedBags) -> Iterator[Block]:
     """By instance if the class of any instance is known, otherwise by bag."""
-    bags, known = classified.bags, classified.bags.instance_labels is not None
+    known = classified.bags.instance_labels is not None
     matrix, classes = classified.confusion(), classified.true_classes
     unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in classified.classes]
     if unknown:
@@ -272,13 +271,6 @@ def _classes(classified: ClassifiedBags) -> Iterator[Block]:
     head = (rows, "predicted as", "instances" if known else "bags", "share of its class")
     if confused := sections.most_confused(matrix, classes, head):
         left += [Heading("Most frequent confusions"), confused]
-    if boxes := sections.overestimation_boxes(classified):
-        about = "One box per bag label, from the first to the third quartile; the line is the median, whiskers reach "
-        about += "to the lowest and the highest bag. Only bags whose instances all have a known class are included."
-        left_out = len(set(bags.labels[bags.fully_known & bags.bag_labels.named].tolist())) - sections.MAX_BOXES
-        about += f" Left out: {count_noun(left_out, 'label')} with the fewest bags." * (left_out > 0)
-        drawn = Drawings("overestimation", {"": box_plot(boxes, SURPLUS)})
-        right += [Heading("Overestimation of the bag's class"), drawn, Note(about)]
     yield Columns([left, right])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...data.instance_labels import UNKNOWN
 from ...errors import count_noun
-from ...predict.metrics import Margins, class_rates, overestimation
+from ...predict.metrics import Margins, class_rates
 from ..classified_bags import ClassifiedBags
 from ..plots.colours import PALETTE, colour, text_colour
-from ..plots.figures import Box, instance_map
+from ..plots.figures import instance_map
 from ..plots.pictures import Tile as Picture
 from ..plots.pictures import mosaic
 from ..review import Review
@@ -24,7 +24,6 @@ MAX_MOSAICS, MAX_MOSAIC_TILES, MOSAIC_COLUMNS, MOSAIC_SIDE = 24, 48, 8, 32
 MAX_GALLERY_TILES, GALLERY_COLUMNS, GALLERY_SIDE = 360, 8, 44
 MAX_SUSPICIOUS = 100
 MAX_MAPS, MAX_MAP_INSTANCES = 24, 2_000
-MAX_BOXES = 30
 MAX_CONFUSIONS = 10
 CROSS = " A black cross marks images whose true class is different."
 
@@ -87,19 +86,6 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...], head: Sequence[s
     counts = {(a, b): int(wrong[a, b]) for a, b in pairs if wrong[a, b]}
     rows = [[classes[a], classes[b], number(n), percent(n / matrix[a].sum())] for (a, b), n in counts.items()]
     return Table("most frequent confusions", head, rows, names=2) if rows else None
-
-
-def overestimation_boxes(classified: ClassifiedBags) -> list[Box]:
-    """The box of all bags whose instances all have a known class, then one per label, for the most frequent labels."""
-    bags, full = classified.bags, classified.bags.fully_known & classified.bags.bag_labels.named
-    if not full.any():
-        return []
-    labels = bags.labels[full]
-    over = overestimation(labels, classified.counts[full], bags.class_counts()[full])
-    frequent = np.argsort(-np.bincount(labels), kind="stable")[:MAX_BOXES]
-    names = without_common_prefix(classified.classes)
-    by_class = [(names[of], over[labels == of]) for of in sorted(frequent.tolist())]
-    return [Box.from_values("all bags", over), *(Box.from_values(*pair) for pair in by_class if len(pair[1]))]
 
 
 # ---------------------------------------------------------------------- bags

@@ -22,7 +22,7 @@ Result = dict[str, Any]  # the content of one result.json
 RESULTS = "results.jsonl"
 MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
-NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
+NOT_COMPARED = ("recipe", "seed", "compile", "max_instances")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 
 
