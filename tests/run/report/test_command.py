@@ -23,7 +23,7 @@ def record_of(source="digits", recipe="quick", task=GPU, refit=False, settings=N
         task=Task.model_validate(task._asdict(), strict=False),
         planned_epochs=1,
         source_path=None,
-        columns=None,
+        encoder=None,
         images=None,
         embedding=None,
         environment=Environment(majority="1", torch="2", device="cpu"),
