@@ -208,18 +208,6 @@ def test_the_nodes_that_differ_are_named(tmp_path):
         assert all(fact in str(error.value) for fact in facts)
 
 
-def test_a_node_reports_its_versions_and_what_it_sees(tmp_path):
-    probe = cluster._probe_function()
-    assert probe([str(tmp_path), str(tmp_path / "absent")]) == {
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "majority": cluster.__version__,
-        "missing": [str(tmp_path / "absent")],
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "majority.version", None)
-        assert probe([])["majority"] is None
-
-
 def test_without_ray_the_message_says_how_to_install_it(majority, labelled_set, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     command = ["study", labelled_set(), "--methods", "naive", *TINY, "--on", "ray", "--out", tmp_path / "out"]

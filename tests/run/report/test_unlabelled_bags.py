@@ -150,17 +150,6 @@ def test_an_empty_column_of_labels_means_no_labels_and_bags_without_one_come_las
     assert page.index("bag s0") < page.index("predicted majority <")
 
 
-@pytest.mark.parametrize("table", [None, "bag,scanner\ns0,x\n", "bag,label\ns0,\ns1,\n", "bag,label\ns0,a\ns1,b\n"])
-def test_a_folder_needs_no_table_of_labels(majority, folder, tmp_path, table):
-    for name in ("s0", "s1"):
-        np.save(tmp_path / f"{name}.npy", np.ones((3, 1), "float32"))
-    if table:
-        (tmp_path / "labels.csv").write_text(table)
-    code, out, error = majority("report", folder / "plain", tmp_path)
-    assert code == 0, error
-    assert ("no bag labels" in out) == (table is None or ",a" not in table)
-
-
 def test_maps_and_images_show_no_accuracy(majority, folder, opened, tmp_path):
     from PIL import Image
 
