@@ -20,7 +20,6 @@ LOCK = ".lock"
 FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}  # not every system has all three
 LOCK_ATTEMPTS = 100
 BUSY_SECONDS, BUSY_POLL = 120, 0.1  # how long to wait for another command, and between attempts
-MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
 MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
 FORBIDDEN = set('/\\:*?"<>|\0\n\r\t')  # in names of files, on some system
@@ -187,10 +186,8 @@ def write_error(path: Path, error: OSError) -> InputError:
 
 def cache_folder() -> Path:
     """The folder of this user for downloaded files and decoded images."""
-    try:
-        import pooch
-    except ImportError:
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
+    import pooch
+
     return Path(pooch.os_cache("majority")).expanduser()
 
 
@@ -250,23 +247,12 @@ def decode_json(text: str, name: str | Path, cure: str = CURE) -> dict[str, Any]
     """The dict that a JSON text is, which is called `name` in messages."""
     try:
         content = json.loads(text)
-        _check_depth(content)
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__} in the place of named fields")
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InputError(f"{name} is damaged ({reason}): {cure}") from None
     return content
-
-
-def _check_depth(content: Any) -> None:
-    level = [content]
-    for _ in range(MAX_DEPTH):
-        inner = [part for part in level if isinstance(part, dict | list)]
-        level = [item for part in inner for item in (part.values() if isinstance(part, dict) else part)]
-        if not level:
-            return
-    raise RecursionError
 
 
 def _read_text(path: Path, cure: str) -> str:
