@@ -153,10 +153,17 @@ BUGS = [
     ),
     Bug(
         "a wrong sign of the loss",
+        "losses/voting.py",
+        "losses = -winner_log_probs(scores, target.allowed)",
+        "losses = winner_log_probs(scores, target.allowed)",
+        "tests/losses/test_in_any_loop.py::test_a_loss_equals_its_reference",
+    ),
+    Bug(
+        "a wrong sign of the loss of a class of one's own",
         "losses/base.py",
         "return -winner_log_probs(output.bag_log_probs, target.allowed)",
         "return winner_log_probs(output.bag_log_probs, target.allowed)",
-        "tests/losses/test_in_any_loop.py::test_a_loss_equals_its_reference",
+        "tests/losses/test_in_any_loop.py::test_a_loss_of_one_s_own_needs_only_its_prediction",
     ),
     Bug(
         "a wrong sign of the adjustment to the frequency of labels",

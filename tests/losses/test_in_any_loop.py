@@ -42,6 +42,18 @@ def make_case(kind=None, dtype=torch.float64, seed=0):
     return logits[ids.argsort()].requires_grad_(), ids[torch.randperm(N, generator=generator)], labels, weights
 
 
+def test_a_loss_of_one_s_own_needs_only_its_prediction():
+    class Mean(losses.BagLoss):
+        def predict(self, logits, segments):
+            log_probs = logits.log_softmax(dim=1)
+            return losses.BagOutput(log_probs, segments.mean(log_probs.exp()).log())
+
+    logits, ids, labels, _ = make_case()
+    found = Mean(reduction="none")(logits, ids, labels)
+    expected = [-logits[ids == bag].softmax(dim=1)[:, label].mean().log() for bag, label in enumerate(labels.tolist())]
+    torch.testing.assert_close(found, torch.where(labels == -1, 0.0, torch.stack(expected)))
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_equals_its_reference(name):
     """In value, with every reduction, and in its gradient."""
