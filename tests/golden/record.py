@@ -83,9 +83,9 @@ def outcomes(name: str) -> dict[str, Any]:
 
 
 def outcome(run: Path) -> dict[str, Any]:
-    """The metrics of the test bags, without texts, and one hash for each file of final weights."""
+    """The metrics of the test bags, without texts and recall by class, and one hash for each file of final weights."""
     test = json.loads((run / "result.json").read_text())["test"]
-    metrics = {name: value for name, value in test.items() if name != "warnings"}
+    metrics = {name: value for name, value in test.items() if name not in ("warnings", "class_recall")}
     return {"test": metrics, "weights": sorted(map(hash_of_weights, run.glob("*.safetensors")))}
 
 
