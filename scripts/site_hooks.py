@@ -5,6 +5,7 @@ Pages link to them by their path in the repository, so that links also work wher
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from pathlib import Path
@@ -33,8 +34,23 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def modules() -> str:
+    """The modules of each package, and the first sentences of their docstrings."""
+    lines: list[str] = []
+    package = ROOT / "src/majority"
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        lines += ["", f"### {folder.relative_to(package.parent).as_posix()}", "", "| Module | Content |", "|---|---|"]
+        for path in sorted(folder.glob("*.py")):
+            about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            first = " ".join(about.split("\n\n")[0].split()).replace("|", "\\|")
+            if first:
+                lines.append(f"| `{path.name}` | {first} |")
+    return "\n".join(lines)
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrite links between docs/ and the files outside it, from paths in the repository to paths in the site."""
+    markdown = markdown.replace("<!-- modules -->", modules())
     source = page.file.src_uri
     is_outside = (ROOT / source).is_file()
     folder = posixpath.dirname(source if is_outside else f"docs/{source}")

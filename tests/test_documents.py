@@ -24,6 +24,7 @@ from majority.io.benchmarks.catalogue import known_sources
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src/majority"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 NOTES = [ROOT / "CHANGELOG.md", *sorted((ROOT / "results").rglob("*.md"))]
 BLOCK = re.compile(r'^( *)```(\w*)(?: title="(\S+)")?[^\n]*\n(.*?)^ *```$', re.MULTILINE | re.DOTALL)
@@ -218,6 +219,12 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+def test_the_architecture_names_files_that_exist():
+    named = re.findall(r"`([\w/]+\.py)`", (DOCS / "concepts/architecture.md").read_text())
+    assert len(named) > 25
+    assert [name for name in named if not ((PACKAGE / name).is_file() or (ROOT / name).is_file())] == []
 
 
 def test_pages_speak_of_what_is():
