@@ -46,6 +46,8 @@ def _kinds(annotation: Any, metadata: Iterable[Any], largest: int) -> list[str]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return [str(value) for value in arguments]
+    if origin is tuple and get_origin(arguments[0]) is Literal:
+        return [f"{KINDS[tuple]}: {' or '.join(map(str, get_args(arguments[0])))}"]
     if hasattr(annotation, "__metadata__"):
         return _kinds(arguments[0], annotation.__metadata__, largest)
     if origin is None or origin in KINDS:
