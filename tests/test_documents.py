@@ -227,6 +227,10 @@ def test_the_architecture_names_files_that_exist():
     assert [name for name in named if not ((PACKAGE / name).is_file() or (ROOT / name).is_file())] == []
 
 
+def test_the_list_of_raw_files_can_be_read():
+    assert max(map(len, (ROOT / "results/README.md").read_text().splitlines())) <= 200
+
+
 def test_pages_speak_of_what_is():
     """No history: no commits, and no words of a diary."""
     for page in PAGES:

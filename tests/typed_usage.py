@@ -1,13 +1,13 @@
-"""How the README and docstrings use the library, for mypy; test_documents.py compares the lines, nothing calls them."""
+"""How users call the library, for mypy; nothing calls these functions."""
 
 
 def readme() -> None:
     import majority
+    from majority.io.demo import write_demo
 
-    train, val, test = majority.load_source("digits").make_parts(scenario="large")
-    train
-    run = majority.train((train, val, test), method="log-mean", recipe="quick", verbose=False)
-    run.classifier.predict(test.instances()).shape
+    folder = write_demo("demo-2")
+    run = majority.train(folder / "insects.csv")
+    run.classifier.predict([[0.5] * 14])
     run.metrics["instance_accuracy"] > 0.9
 
 
