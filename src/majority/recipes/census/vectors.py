@@ -100,16 +100,24 @@ def _table(run: Run) -> Table:
 
 
 def _pool_members(run: Run) -> dict[str, Any]:
-    soft_labels, about = from_first(lambda: _train_members(run))
-    run.shared["soft labels"] = soft_labels
+    """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
+    table, classes, wrong = _table(run), len(run.train.classes), run.remaining_wrong
+    members, soft_labels = from_first(lambda: _linear_and_forest(run, table))
+    members += table.cross_fit([[_network(run, table, fold, soft_labels)] for fold in range(FOLDS)], classes)
+
+    def pool_them() -> tuple[Tensor, dict[str, Any]]:
+        pool = find_pool(members, table.everything, wrong)
+        soft_labels = _with_labels(run, table, pool.join(members), table.everything)
+        return soft_labels, _about(run, pool, len(table.everything.labels))
+
+    run.shared["soft labels"], about = from_first(pool_them)
     return about
 
 
-def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
-    """The soft labels (n, C) of the instances that are learned from, and what is said about them."""
-    table, wrong = _table(run), run.remaining_wrong
+def _linear_and_forest(run: Run, table: Table) -> tuple[list[Tensor], Tensor]:
+    """What linear models and a forest say about all instances, and the soft labels (n, C) that both give together."""
     seed, everything, classes = run.plan.training.seed, table.everything, len(run.train.classes)
-    known = table.training(classes)
+    wrong, known = run.remaining_wrong, table.training(classes)
     linear = table.cross_fit([linear_members(part) for part in known], classes)
     members = [find_pool(linear, everything, wrong).join(linear)]
     run.log("members: linear models are trained")
@@ -119,10 +127,7 @@ def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
     correction = find_correction(scores, everything, shares, wrong)
     members.append(correction.apply(scores, shares))
     run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
-    soft_labels = _with_labels(run, table, find_pool(members, everything, wrong).join(members), everything)
-    members += table.cross_fit([[_network(run, table, fold, soft_labels)] for fold in range(FOLDS)], classes)
-    pool = find_pool(members, everything, wrong)
-    return _with_labels(run, table, pool.join(members), everything), _about(run, pool, len(everything.labels))
+    return members, _with_labels(run, table, find_pool(members, everything, wrong).join(members), everything)
 
 
 def _with_labels(run: Run, table: Table, pooled: Tensor, everything: LabelledRows) -> Tensor:
