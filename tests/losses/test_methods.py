@@ -1,5 +1,6 @@
 """Every method: against a reference for one bag, at its limits, in training; and what reaches its loss."""
 
+import itertools
 import re
 
 import numpy as np
@@ -80,24 +81,21 @@ def test_needs_bag_is_true_if_an_instance_depends_on_its_bag(name):
 
 
 @every_method
-@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [5_000, 1]], ids=str)
-@pytest.mark.parametrize("scale", [0.0, 1.0, 1e15])
-def test_losses_and_gradients_are_finite(name, sizes, scale):
+def test_losses_and_gradients_are_finite(name):
     """In float32, also if the instances that are left out are huge."""
-    if name == BETWEEN_INSTANCES:
-        sizes = [min(size, 100) for size in sizes]
-    torch.manual_seed(0)
-    head, segments = create_head(name, D, C).train(), Segments(sizes, keep=torch.arange(sum(sizes)) % 3 < 1)
-    if min(segments.kept_sizes.tolist()) == 0:
-        segments = Segments(sizes)
-    features = (scale * torch.randn(sum(sizes), D)).requires_grad_()
-    labels, truth = torch.arange(len(sizes)), torch.randint(C, (sum(sizes),))
-    output = head(features, segments)
-    losses = head.losses(output, segments, Target.of(labels, C)._replace(instance_labels=truth))
-    losses.mean().backward()
-    assert losses.isfinite().all()
-    assert all(value.isfinite().all() for value in output[:2])
-    assert all(value.grad.isfinite().all() for value in (features, *head.parameters()) if value.grad is not None)
+    large = 100 if name == BETWEEN_INSTANCES else 5_000
+    for sizes, scale in itertools.product([[1], [3, 1, 7, 2], [large, 1]], [0.0, 1.0, 1e15]):
+        torch.manual_seed(0)
+        head, segments = create_head(name, D, C).train(), Segments(sizes, keep=torch.arange(sum(sizes)) % 3 < 1)
+        if min(segments.kept_sizes.tolist()) == 0:
+            segments = Segments(sizes)
+        features = (scale * torch.randn(sum(sizes), D)).requires_grad_()
+        labels, truth = torch.arange(len(sizes)), torch.randint(C, (sum(sizes),))
+        output = head(features, segments)
+        losses = head.losses(output, segments, Target.of(labels, C)._replace(instance_labels=truth))
+        losses.mean().backward()
+        gradients = [value.grad for value in (features, *head.parameters()) if value.grad is not None]
+        assert all(value.isfinite().all() for value in (losses, *output[:2], *gradients)), (sizes, scale)
 
 
 def small_bags(seed=0, n_bags=12, sizes=(1, 2, 5, 9), weighted=False):
@@ -152,8 +150,7 @@ def test_counts_are_not_computed_in_bf16(sizes):
         ("count", {"temperature": 1}, ("count has no option 'temperature'", "instance_temperature, bag_te")),
         ("vote", {"of": "counts"}, ("vote has no option 'of'", "none")),
         ("count", {"of": "count"}, ("of='count'", "'proportions'", "'counts'")),
-        ("count", {"instance_temperature": None}, ("instance_temperature is None",)),
-        ("soft-count", {"bag_temperature": -1.0}, ("bag_temperature is -1.0", "above 0")),
+        ("soft-count", {"bag_temperature": -1.0}, ("bag_temperature=-1.0", "above 0")),
         ("additive-transmil", {"attention": "fast"}, ("attention='fast'", "exact, published")),
         ("feature-mean", {"pool": "median"}, ("pool='median'", "mean, max, pnorm, lse")),
     ],

@@ -179,7 +179,7 @@ class BagLoader:
         batches = []
         for i, (a, b) in enumerate(pairwise(layout.bounds)):
             segments = Segments(layout.sizes[a:b], device_sizes[i], keep[i], weights[i])
-            target = Target._make(values[i] for values in (*of_bags, *of_instances))
+            target = Target._make([*(values[i] for values in (*of_bags, *of_instances)), None])
             batches.append(Batch(numbers[a:b], segments, target, layout.parts[i] if layout.parts else None))
         return batches
 

@@ -17,6 +17,7 @@ class Target(NamedTuple):
     soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model predicted; None: there are none
     training_labels: Tensor | None = None  # (n,) classes of instances that the user allows to use, else -1
     training_weights: Tensor | None = None  # (n,) 1 / how many bags such an instance is in, else 0
+    proportions: Tensor | None = None  # (b, C) true proportions, which only a loss for them is given
 
     @classmethod
     def of(cls, labels: Tensor, n_classes: int, runner_up: Tensor | None = None) -> Target:

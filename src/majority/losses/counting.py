@@ -29,6 +29,8 @@ class CountLoss(VotingLoss):
     tensor([10.0000,  0.0000])
     """
 
+    uses_weights = True
+
     def __init__(
         self,
         instance_temperature: float = 0.1,  # T1
@@ -39,17 +41,10 @@ class CountLoss(VotingLoss):
         super().__init__(**common)
         if of not in ("proportions", "counts"):
             raise InputError(f"of={of!r}: use 'proportions' (the published program) or 'counts' (the paper's text)")
-        temperatures = {"instance_temperature": instance_temperature}
-        temperatures |= {} if bag_temperature is None else {"bag_temperature": bag_temperature}
-        for name, value in temperatures.items():
-            if value is None or not value > 0:
-                raise InputError(f"{name} is {value}: it must be above 0")
+        if not (instance_temperature > 0 and (bag_temperature is None or bag_temperature > 0)):
+            given = f"instance_temperature={instance_temperature}, bag_temperature={bag_temperature}"
+            raise InputError(f"{given}: give numbers above 0")
         self.instance_temperature, self.bag_temperature, self.of = instance_temperature, bag_temperature, of
-
-    uses_weights = True
-
-    def extra_repr(self) -> str:
-        return f"T1={self.instance_temperature}, T2={self.bag_temperature}, of={self.of}"
 
     def classify(self, logits: Tensor) -> Tensor:
         return (logits / self.instance_temperature).log_softmax(dim=1)

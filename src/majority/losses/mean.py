@@ -15,7 +15,6 @@ from ..data.targets import Target
 from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import mean_log_probs, pick, winner_log_probs
-from .inputs import Inputs
 
 
 class MeanLoss(BagLoss):
@@ -77,20 +76,18 @@ class ProportionLoss(MeanLoss):
     sees_instance_labels = True
     label_kinds = KINDS  # it uses no bag label
 
-    def _check(self, given: Inputs) -> None:
-        if given.runner_up is not None or given.labels.ndim != 2 or not given.labels.is_floating_point():
-            raise InputError("ProportionLoss takes proportions of shape (bags, classes) as labels, and no runner-up")
-        super()._check(given._replace(labels=given.labels > 0))
-
-    def label_losses(
-        self, output: BagOutput, segments: Segments, labels: Tensor, runner_up: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        return _cross_entropy(labels.to(output.bag_log_probs), output.bag_log_probs), labels.sum(dim=1) > 0
+    def read_labels(self, labels: Tensor, runner_up: Tensor | None, classes: int) -> Target:
+        if labels.ndim != 2 or not labels.is_floating_point():
+            raise InputError("ProportionLoss takes proportions of shape (bags, classes) as labels")
+        return super().read_labels(labels > 0, None, classes)._replace(proportions=labels)
 
     def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        assert target.instance_labels is not None
-        classes = one_hot(target.instance_labels, output.bag_log_probs.shape[1]).to(output.bag_log_probs.dtype)
-        return _cross_entropy(segments.mean(segments.weigh(classes)), output.bag_log_probs)
+        proportions, log_probs = target.proportions, output.bag_log_probs
+        if proportions is None:
+            assert target.instance_labels is not None
+            classes = one_hot(target.instance_labels, log_probs.shape[1]).to(log_probs.dtype)
+            proportions = segments.mean(segments.weigh(classes))
+        return -(proportions.to(log_probs) * log_probs).sum(dim=1)
 
 
 class SupervisedLoss(MeanLoss):
@@ -102,7 +99,3 @@ class SupervisedLoss(MeanLoss):
     def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         assert target.instance_labels is not None
         return -segments.mean(pick(output.instance_log_probs, target.instance_labels))
-
-
-def _cross_entropy(proportions: Tensor, log_probs: Tensor) -> Tensor:  # (b, C), (b, C) -> (b,)
-    return -(proportions * log_probs).sum(dim=1)

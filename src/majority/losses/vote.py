@@ -6,8 +6,8 @@ from torch import Tensor
 
 from ..data.segments import Segments
 from .base import BagOutput
-from .functional import pick, vote_log_wins, vote_scores
-from .voting import VotingLoss, without_column
+from .functional import pick, vote_log_wins
+from .voting import VotingLoss
 
 
 class VoteLoss(VotingLoss):
@@ -22,15 +22,13 @@ class VoteLoss(VotingLoss):
     uses_weights = True
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
-        scores = vote_scores(votes, segments)  # (b, C)
+        scores = vote_log_wins(votes, segments).sum(dim=2)  # (b, C)
         return scores.log_softmax(dim=1), scores
 
     def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
         """The runner-up has more votes than every class but the winner, with rivals treated as independent."""
-        votes, background = output.instance_log_probs, self.background
-        if background is not None:
-            votes = without_column(votes, background.index)
-            first, second = (numbers - (numbers > background.index).long() for numbers in (first, second))
-        wins = vote_log_wins(votes, segments)  # (b, C, C)
+        if self.background is not None:
+            first, second = (numbers - (numbers > self.background.index).long() for numbers in (first, second))
+        wins = vote_log_wins(self.voters(output.instance_log_probs), segments)  # (b, C, C)
         of_second = wins.gather(1, second.view(-1, 1, 1).expand(-1, 1, wins.shape[2])).squeeze(1)
         return of_second.sum(dim=1) - pick(of_second, first)

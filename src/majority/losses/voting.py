@@ -14,7 +14,6 @@ from ..data.targets import Target
 from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import runner_up_log_probs, share_divergence, winner_log_probs
-from .inputs import Inputs, may_read, names_class
 
 
 class VotingLoss(BagLoss):
@@ -26,15 +25,14 @@ class VotingLoss(BagLoss):
         super().__init__(**common)
         self.background = Background(background) if isinstance(background, int) else background
 
-    def _check(self, given: Inputs) -> None:
-        super()._check(given)
-        if self.background is None:
-            return
-        index, classes = self.background.index, given.logits.shape[1]
-        if not 0 <= index < classes:
-            raise InputError(f"background is {index}: give a class from 0 to {classes - 1}")
-        if may_read(given.logits, self.check) and names_class(given.labels, given.runner_up, index):
-            raise InputError(f"a bag is labelled {index}, the background, which cannot win: leave that bag out")
+    def read_labels(self, labels: Tensor, runner_up: Tensor | None, classes: int) -> Target:
+        target = super().read_labels(labels, runner_up, classes)
+        if self.background is not None and self.may_read(labels):
+            number = self.background.index
+            named = [mask[:, number].any() for mask in (target.allowed, target.runner_up) if mask is not None]
+            if any(named):
+                raise InputError(f"a bag is labelled {number}, the background, which cannot win: leave that bag out")
+        return target
 
     def classify(self, logits: Tensor) -> Tensor:  # (n, K) -> (n, K) log-probabilities
         return logits.log_softmax(dim=1)
@@ -48,12 +46,10 @@ class VotingLoss(BagLoss):
 
     def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
         instances = self.classify(logits)
-        if self.background is None:
-            return BagOutput(instances, *self.count(instances, segments))
-        column = self.background.index
-        bags, scores = self.count(without_column(instances, column), segments)
-        scores = None if scores is None else with_impossible_column(scores, column)
-        return BagOutput(instances, with_impossible_column(bags, column), scores)
+        bags, scores = self.count(self.voters(instances), segments)
+        return BagOutput(
+            instances, self.with_background(bags), None if scores is None else self.with_background(scores)
+        )
 
     def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         """The negative log-likelihood of the label, with its runner-up if it has one, and, if the share of the
@@ -75,11 +71,16 @@ class VotingLoss(BagLoss):
         """(b,) winners and runners-up -> (b,) log-probability of the runner-up, given the winner."""
         return runner_up_log_probs(output.bag_log_probs, first, second)
 
+    def voters(self, values: Tensor) -> Tensor:
+        """(n, K) -> (n, C): the columns of the classes that vote."""
+        if self.background is None:
+            return values
+        column = self.background.index
+        return torch.cat([values[:, :column], values[:, column + 1 :]], dim=1)
 
-def without_column(values: Tensor, column: int) -> Tensor:  # (n, K) -> (n, K - 1)
-    return torch.cat([values[:, :column], values[:, column + 1 :]], dim=1)
-
-
-def with_impossible_column(values: Tensor, column: int) -> Tensor:  # (b, K - 1) -> (b, K), -inf in that column
-    impossible = values.new_full((len(values), 1), -torch.inf)
-    return torch.cat([values[:, :column], impossible, values[:, column:]], dim=1)
+    def with_background(self, values: Tensor) -> Tensor:
+        """(b, C) -> (b, K): with a column of -inf for the class that does not vote."""
+        if self.background is None:
+            return values
+        column, impossible = self.background.index, values.new_full((len(values), 1), -torch.inf)
+        return torch.cat([values[:, :column], impossible, values[:, column:]], dim=1)
