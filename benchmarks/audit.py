@@ -1,7 +1,13 @@
 """Audits of classifiers whose accuracy is known: coverage and width of the intervals, bias, class shares, calibration.
 
-    python benchmarks/audit_cells.py DATA --cells CELLS
-    python benchmarks/audit.py CELLS --out results/audit
+    python benchmarks/audit.py DATA --cells FOLDER --out results/audit
+
+DATA holds tables.npz, crops.csv, brain.csv, traps.npz and nuclei.npz; those that are missing are left out. Digits,
+pathmnist and cifar10 are read as everywhere (MAJORITY_DATA), with 200 training and 50 validation bags of 32 instances
+(equal), or 40 each of 6, 12, 24, 48 and 96 (ragged), for every second combination of scenario, winner ratio and sizes.
+Tables give bags of 32 in scenario various with winners 4:1, files of bags are divided in five folds. Digits are vectors
+of 64 pixels; other images are 128 principal components of k-means patch features (Coates, Lee and Ng, AISTATS 2011).
+One network per cell, recipe quick, 30 epochs; its predictions are kept in FOLDER, and made once.
 
 Each cell is sampled 1,000 times with 30, 50, 100 and 200 labels. `ratio`: mean half-width per that of simple random
 sampling with Wilson's interval. Class shares and calibration are over 100 of these samples. Calibration error: mean
@@ -11,21 +17,26 @@ not on the `other` ones.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from helpers import SCENARIOS, bags_of, commit, make_parser, markdown, tables_of
 
+from majority import Classifier, build_model, fit
+from majority.data.joining import join
+from majority.files import write_json
+from majority.io import LabelledSet, Parts, load
 from majority.predict.audit import Sample, class_shares, fit_temperature
 from majority.predict.audit_design import Design, Whole, expected_right, with_temperature
 from majority.predict.audit_interval import error_interval
+from majority.recipes import RECIPES, TaskInfo
 
 LABELS, OF_SHARES, DRAWS, FEW, BINS = (30, 50, 100, 200), (50, 100), 1_000, 100, 15
 Z = 1.959964
@@ -34,6 +45,82 @@ OTHER = (  # cells on which nothing was chosen, by how their names begin
     *("pathmnist-large-100", "pathmnist-large-4", "pathmnist-small-100", "pathmnist-small-4"),
     *("pathmnist-various-100", "pathmnist-various-4"),
 )
+EPOCHS, FOLDS = 30, 5
+RATIOS, SIZES = (1, 4, 20, 100), ("equal", "ragged")
+RAGGED, IMAGES = (6, 12, 24, 48, 96), 12_000
+PATCH, CENTROIDS, COMPONENTS = 6, 300, 128
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def all_cells(data: Path, benchmarks: list[str]) -> Iterator[tuple[str, Parts]]:
+    for name in benchmarks:
+        yield from labelled_cells(name)
+    for name, (instances, labels) in (tables_of(data) if (data / "tables.npz").exists() else {}).items():
+        classes, numbers = np.unique(labels, return_inverse=True)
+        labelled = LabelledSet(name, instances, numbers, tuple(map(str, classes)), stratified=True)
+        yield name, labelled.make_parts(bags=200, bag_size=32, winner_ratio=4, with_replacement=True)
+    for name in ("crops", "brain", "traps", "nuclei"):
+        if [*data.glob(f"{name}.*")]:
+            source = bags_of(name, data, patch_features if name in ("traps", "nuclei") else None)
+            yield from ((f"{name}-{fold}", source.make_parts(folds=FOLDS, fold=fold)) for fold in range(FOLDS))
+
+
+def labelled_cells(name: str) -> Iterator[tuple[str, Parts]]:
+    labelled = load(name)
+    if name == "digits":
+        vectors = replace(labelled, store=labelled.store.reshape(len(labelled.store), -1).astype(np.float32))
+    else:
+        some = np.sort(np.random.default_rng(0).permutation(len(labelled.labels))[:IMAGES])
+        features = patch_features(labelled.store[some])
+        vectors = replace(labelled, store=features, labels=labelled.labels[some], groups=None)
+    for (i, scenario), (j, ratio), (k, sizes) in product(*map(enumerate, (SCENARIOS, RATIOS, SIZES))):
+        if (i + j + k) % 2:
+            continue
+        options = {"scenario": scenario, "winner_ratio": float(ratio), "fold": 2}
+        if sizes == "equal":
+            parts = vectors.make_parts(bags=200, bag_size=32, **options)
+        else:
+            by_size = [vectors.make_parts(bags=40, bag_size=s, with_replacement=True, **options) for s in RAGGED]
+            parts = Parts(*map(join, zip(*by_size, strict=True)))
+        yield f"{name}-{scenario}-{ratio}-{sizes}", parts
+
+
+def patch_features(images: np.ndarray) -> np.ndarray:  # (n, h, w, c) -> (n, COMPONENTS)
+    """How near whitened patches are to k-means centroids, pooled over quadrants; their principal components."""
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.decomposition import PCA
+    from sklearn.feature_extraction.image import PatchExtractor
+
+    n, side, _, channels = images.shape
+    some = images[np.random.default_rng(0).integers(n, size=3_000)].astype(np.float32)
+    sampled = PatchExtractor(patch_size=(PATCH, PATCH), max_patches=20, random_state=0).transform(some)
+    whiten = PCA(0.99, whiten=True, random_state=0).fit(sampled.reshape(len(sampled), -1))
+    centroids = MiniBatchKMeans(CENTROIDS, random_state=0).fit(whiten.transform(sampled.reshape(len(sampled), -1)))
+    pooled, rows = [], side - PATCH + 1
+    for image in images.astype(np.float32):
+        windows = np.lib.stride_tricks.sliding_window_view(image, (PATCH, PATCH, channels)).reshape(rows**2, -1)
+        distances = centroids.transform(whiten.transform(windows))
+        near = np.maximum(distances.mean(axis=1, keepdims=True) - distances, 0).reshape(rows, rows, -1)
+        halves = slice(rows // 2), slice(rows // 2, None)
+        pooled.append(np.concatenate([near[place].mean(axis=(0, 1)) for place in product(halves, halves)]))
+    return PCA(COMPONENTS, random_state=0).fit_transform(np.sqrt(pooled)).astype(np.float32)
+
+
+def predictions(parts: Parts) -> dict[str, np.ndarray]:
+    """What an audit of the test bags knows, and the true classes."""
+    plan = RECIPES["quick"].plan_for(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
+    model = build_model(parts.train, "soft-count", plan.backbone, seed=0)
+    fit(model, parts.train, parts.val, replace(plan.training, epochs=EPOCHS, seed=0), device="cpu", title=None)
+    test = parts.test
+    found = np.empty((len(test.index), len(test.classes)), np.float32)
+    for numbers, probabilities in Classifier(model, "cpu").stream(test):
+        found[test.positions(numbers)] = probabilities
+    return {"probabilities": found, "true": test.instance_labels, "bag": test.ids, "label": test.labels}
+
+
+# ---------------------------------------------------------------------- figures
 
 
 def measure(path: Path, draws: int) -> list[dict]:
@@ -125,29 +212,32 @@ def summary(rows: pd.DataFrame) -> dict[str, str]:
 def table_of(rows: pd.DataFrame) -> str:
     """The summary as Markdown."""
     parts = {name: summary(of) for name, of in rows.groupby("part")} | {"all": summary(rows)}
-    lines = [f"| | {' | '.join(parts)} |", "|---" * (len(parts) + 1) + "|"]
-    lines += [f"| {title} | {' | '.join(of[title] for of in parts.values())} |" for title in parts["all"]]
-    return "\n".join(lines) + "\n"
+    return markdown(["", *parts], ([title, *(of[title] for of in parts.values())] for title in parts["all"]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", type=Path)
+    parser = make_parser(__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--cells", type=Path, required=True)
+    parser.add_argument("--benchmarks", nargs="*", default=["digits", "pathmnist", "cifar10"])
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    for folder in (options.cells, options.out):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, parts in all_cells(options.data, options.benchmarks):
+        if not (options.cells / f"{name}.npz").exists():
+            np.savez_compressed(options.cells / f"{name}.npz", **predictions(parts))
+            print(name, flush=True)
     with ProcessPoolExecutor(options.processes) as pool:
         found = pool.map(partial(measure, draws=options.draws), sorted(options.cells.glob("*.npz")))
         rows = pd.DataFrame([row for of_cell in found for row in of_cell]).round(5)
     rows.to_csv(options.out / "cells.csv", index=False)
     (options.out / "table.md").write_text(table_of(rows))
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    facts = {"command": " ".join(["python", *sys.argv]), "commit": commit, "draws": options.draws}
-    facts["hardware"] = f"{os.cpu_count()} CPU cores"
-    (options.out / "about.json").write_text(json.dumps(facts, indent=1) + "\n")
-    print(table_of(rows))
+    about = {"command": "python benchmarks/audit.py DATA --cells FOLDER --out results/audit", "draws": options.draws}
+    about |= {"commit": options.commit or commit(), "hardware": f"{os.cpu_count()} CPU cores"}
+    write_json(options.out / "about.json", about)
 
 
 if __name__ == "__main__":

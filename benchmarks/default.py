@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 
-from helpers import SCENARIOS, add_training_options, make_parser, mean_and_sd, numbers, read_raw, train
+from helpers import SCENARIOS, add_training_options, make_parser, markdown, mean, numbers, read_raw, spread, train
 
 from majority.run.config import RunConfig
 from majority.run.study import FinishedCell
@@ -39,26 +38,15 @@ TINY = {"recipe": "quick", "epochs": 2}
 
 
 def table(lines: list[dict]) -> str:
-    """A row per source and scenario: accuracy of each row of ROWS, then figures of the default alone."""
-    groups = defaultdict(list)
+    """A row per source and scenario: accuracy of each row of ROWS, then seconds of the default alone."""
+    groups = defaultdict(lambda: defaultdict(list))
     for line in lines:
-        groups[line["source"], line["scenario"], line["row"]].append(line)
-    text = f"| source | scenario | {' | '.join(ROWS)} | macro F1 | calibration error | seconds | n |\n"
-    text += "|---" * (len(ROWS) + 6) + "|\n"
-    for source, scenario in dict.fromkeys(key[:2] for key in groups):
-        shown = [_spread(groups[source, scenario, row]) for row in ROWS]
-        ours = groups[source, scenario, "default"]
-        for figure, digits in (("macro_f1", 3), ("calibration_error", 3), ("seconds", 0)):
-            shown.append(f"{fmean(line[figure] for line in ours):.{digits}f}" if ours else "-")
-        text += f"| {source} | {scenario} | {' | '.join(shown)} | {len(ours)} |\n"
-    return text
-
-
-def _spread(lines: list[dict]) -> str:
-    if not lines:
-        return "-"
-    mean, deviation = mean_and_sd(line["instance_accuracy"] for line in lines)
-    return f"{mean:.3f}" + (f" ± {deviation:.3f}" if deviation is not None else "")
+        groups[line["source"], line["scenario"]][line["row"]].append(line)
+    rows = []
+    for place, of in groups.items():
+        accuracies = [spread([line["instance_accuracy"] for line in of[row]]) for row in ROWS]
+        rows.append([*place, *accuracies, mean([line["seconds"] for line in of["default"]], 0)])
+    return markdown(["source", "scenario", *ROWS, "seconds"], rows)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import subprocess
 import sys
@@ -11,14 +10,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from majority import Bags
 from majority.files import append_line, read_lines
+from majority.io.custom.custom_bags import CustomBags
 from majority.run.config import RunConfig
 from majority.run.study import Cell, FinishedCell, run_cells
 from majority.run.study.live import show_cells
 from majority.run.study.results import read_results
 
 SCENARIOS = ("small", "various", "large")
+NOT_RUN = "–"
 
 
 def commit() -> str:
@@ -109,14 +115,17 @@ def finished(out: Path) -> set[str]:
     return {line["cell"] for line in read_lines(out) if "cell" in line}
 
 
-def mean_and_sd(values: Iterable[float]) -> tuple[float, float | None]:
-    values = list(values)
-    return fmean(values), stdev(values) if len(values) > 1 else None
+def mean(values: Sequence[float], digits: int = 3) -> str:
+    return f"{fmean(values):.{digits}f}" if values else NOT_RUN
 
 
-def write_csv(path: Path, rows: Sequence[Sequence[object]]) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Mean ± standard deviation."""
+    return mean(values, digits) + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *rows])
 
 
 def run_measured(command: Sequence[object], **variables: str) -> dict[str, float]:
@@ -142,31 +151,64 @@ def majority(*words: object) -> list[object]:
     return [sys.executable, "-m", "majority", *words]
 
 
+# ---------------------------------------------------------------------- bags of sets whose instances are known
+
+LEAST, RARE, TILE = 4, 10, 250  # instances of a bag, bags that a class wins, pixels
+
+
+def bags_of(name: str, folder: Path, features: Callable[[np.ndarray], np.ndarray] | None = None) -> CustomBags:
+    """FOLDER/NAME.csv (crops, brain) or .npz (abstracts; traps: cards; nuclei: tiles); images by their features.
+
+    The label of a bag is its most common class. Bags without one, and those of classes that win few, are left out.
+    """
+    columns: dict[str, Any]
+    if (folder / f"{name}.csv").exists():
+        frame = pd.read_csv(folder / f"{name}.csv", dtype={"bag": str, "group": str, "label": str})
+        columns = {of: frame[of].to_numpy() for of in ("bag", "group", "label")}
+        others = {"bag", "bag_label", "group", "label", "x", "y"}
+        instances = frame[[column for column in frame if column not in others]].to_numpy(np.float32)
+    else:
+        with np.load(folder / f"{name}.npz", allow_pickle=True) as file:
+            columns = dict(file)
+        instances = features(columns["images"]) if features else columns["features"].astype(np.float32)
+    labels, bags = columns["label"].astype(str), columns.get("bag")
+    if bags is None:
+        places = zip(columns["image"], columns["xy"] // TILE, strict=True)
+        bags = np.array([f"{image} {x} {y}" for image, (x, y) in places])
+    groups = columns.get("group", columns.get("image", bags))
+    counts = pd.crosstab(bags, labels)
+    ordered = np.sort(counts, axis=1)
+    winners = counts.idxmax(axis=1)[(counts.sum(axis=1) >= LEAST) & (ordered[:, -1] > ordered[:, -2])]
+    winners = winners[winners.map(winners.value_counts()) >= RARE]
+    rows = np.isin(bags, winners.index)
+    of_rows = {"instance_labels": labels[rows], "groups": groups[rows]}
+    made = Bags.from_table(instances[rows], bags[rows], winners[bags[rows]].to_numpy(), counts.columns, **of_rows)
+    return CustomBags(name, made)
+
+
+def tables_of(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Instances and the names of their classes of each table in FOLDER/tables.npz."""
+    with np.load(folder / "tables.npz", allow_pickle=True) as file:
+        names = sorted(key.removesuffix("_x") for key in file if key.endswith("_x"))
+        return {name: (file[f"{name}_x"].astype(np.float32), file[f"{name}_y"].astype(str)) for name in names}
+
+
 # ---------------------------------------------------------------------- raw files of earlier commits
 
-BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}
-RENAMED = {"whole_steps": "drop_last"}  # settings of training
-
-
-def with_current_names(line: dict) -> dict:
-    """A line of a study with the names of today. Before, `bag_accuracy` was that of the method's own prediction.
-
-    >>> with_current_names({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}, "plan": {"ratios": [0.5]}})
-    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}, 'plan': {'training': {}, 'mpem': {'ratios': [0.5]}}}
-    """
-    line = dict(line)
-    for part in ("test", "val"):
-        figures = line.get(part)
-        if isinstance(figures, dict) and "bag_accuracy_by_count" in figures:
-            line[part] = {BAG_FIGURES.get(name, name): value for name, value in figures.items()}
-    if isinstance(line.get("plan"), dict):
-        plan = dict(line["plan"])
-        ratios, census = plan.pop("ratios", None), plan.pop("census", None)
-        plan["training"] = {RENAMED.get(name, name): value for name, value in plan.get("training", {}).items()}
-        line["plan"] = plan | ({"mpem": {"ratios": ratios}} if ratios else {}) | ({"census": census} if census else {})
-    return line
+RENAMED = {  # figures; before, `bag_accuracy` was that of the method's own prediction
+    "bag_accuracy": "method_bag_accuracy",
+    "bag_accuracy_by_count": "bag_accuracy",
+}
 
 
 def read_raw(file: Path) -> list[dict]:
     """The lines of a file, with the names that figures and settings have today."""
-    return [with_current_names(line) for line in read_lines(file)]
+    lines = read_lines(file)
+    for line in lines:
+        for part in ("test", "val"):
+            if "bag_accuracy_by_count" in (line.get(part) or {}):
+                line[part] = {RENAMED.get(name, name): value for name, value in line[part].items()}
+        training = (line.get("plan") or {}).get("training", {})
+        if "whole_steps" in training:
+            training["drop_last"] = training.pop("whole_steps")
+    return lines

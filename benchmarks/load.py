@@ -11,31 +11,28 @@ one bag   a folder of .npy files: one bag of 1,000,000 vectors of 16 features, a
 classes   a CSV of 40,000 bags of 2 rows of 16 features, of 5,000 classes
 columns   a CSV of 100,000 columns, 40 bags of 2 rows
 
-"seconds" are user and system time. "start" is the same command on 40 bags of 2 rows of 16 features; it is subtracted
+"cpu" is user and system time. "start" is the same command on 40 bags of 2 rows of 16 features; it is subtracted
 before the growth exponent (from the quarter to the whole: 1 is linear) and "times the data" (peak memory above the
 start, divided by the size of the files) are computed.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
-import sys
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from helpers import commit, majority, run_measured
+from helpers import commit, majority, make_parser, run_measured
 
-from majority.files import write_json
+from majority.files import read_json, write_json
 
 WIDTH = 16
+CASES = ("rows", "small", "one bag", "classes", "columns")
 SCALES = (0.25, 0.5, 1.0)
 PARTS = np.array(["train"] * 6 + ["val"] * 2 + ["test"] * 2)
 
@@ -59,86 +56,56 @@ def write_table(path: Path, sizes: np.ndarray, classes: int = 3, width: int = WI
     csv.write_csv(pa.table(table), path)
 
 
-def write_rows(folder: Path, scale: float) -> Path:
-    write_table(folder / "bags.csv", np.full(max(40, int(20_000 * scale)), 100))
-    return folder / "bags.csv"
-
-
-def write_small(folder: Path, scale: float) -> Path:
-    write_table(folder / "bags.csv", np.random.default_rng(0).integers(1, 4, max(40, int(100_000 * scale))))
-    return folder / "bags.csv"
-
-
-def write_one_bag(folder: Path, scale: float) -> Path:
+def write_one_bag(folder: Path, size: int) -> Path:
     place, rng, lines = folder / "bags", np.random.default_rng(0), ["bag,label,split"]
     place.mkdir()
     for i in range(41):
-        size = 100 if i else max(100, int(1_000_000 * scale))
-        np.save(place / f"bag-{i}.npy", rng.standard_normal((size, WIDTH), np.float32) + i % 2)
+        instances = rng.standard_normal((100 if i else size, WIDTH), np.float32) + i % 2
+        np.save(place / f"bag-{i}.npy", instances)
         lines.append(f"bag-{i},{'ab'[i % 2]},{PARTS[i // 2 % len(PARTS)]}")
     (place / "labels.csv").write_text("\n".join(lines) + "\n")
     return place
 
 
-def write_classes(folder: Path, scale: float) -> Path:
-    write_table(
-        folder / "bags.csv", np.full(max(40, int(40_000 * scale)), 2), max(2, min(5_000, int(5_000 * scale * 4)))
-    )
+def write(folder: Path, case: str, scale: float) -> Path:
+    """The file or folder of a case."""
+    if case == "one bag":
+        return write_one_bag(folder, max(100, int(1_000_000 * scale)))
+    sizes, classes, width = np.full(40, 2), 3, WIDTH  # those of the start
+    if case == "rows":
+        sizes = np.full(max(40, int(20_000 * scale)), 100)
+    elif case == "small":
+        sizes = np.random.default_rng(0).integers(1, 4, max(40, int(100_000 * scale)))
+    elif case == "classes":
+        sizes, classes = np.full(max(40, int(40_000 * scale)), 2), max(2, min(5_000, int(20_000 * scale)))
+    elif case == "columns":
+        width = max(WIDTH, int(100_000 * scale))
+    write_table(folder / "bags.csv", sizes, classes, width)
     return folder / "bags.csv"
 
 
-def write_columns(folder: Path, scale: float) -> Path:
-    write_table(folder / "bags.csv", np.full(40, 2), width=max(WIDTH, int(100_000 * scale)))
-    return folder / "bags.csv"
-
-
-def write_start(folder: Path, scale: float) -> Path:
-    write_table(folder / "bags.csv", np.full(40, 2))
-    return folder / "bags.csv"
-
-
-CASES: dict[str, Callable[[Path, float], Path]] = {
-    "rows": write_rows,
-    "small": write_small,
-    "one bag": write_one_bag,
-    "classes": write_classes,
-    "columns": write_columns,
-}
-
-
-def in_a_process(work: Callable, *arguments: object) -> Any:
-    """Call in a new process: a command that is started by a large process counts its memory as its own."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(work, *arguments).result()
-
-
-def run(*words: object) -> dict[str, float]:
-    measured = run_measured(majority(*words))
-    return {"seconds": measured["cpu"], "peak_mb": measured["peak_mb"]}
-
-
-def measure(write: Callable[[Path, float], Path], folder: Path, scale: float) -> dict:
+def measure(case: str, folder: Path, scale: float) -> dict:
     """The three commands on one input, which is removed afterwards."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = Path(name)
-        source = in_a_process(write, place, scale)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # memory of this process would count as a command's
+            source = pool.submit(write, place, case, scale).result()
         files = [source] if source.is_file() else list(source.iterdir())
-        measured: dict = {"data_mb": round(sum(path.stat().st_size for path in files) / 1e6, 3)}
         quick = ["--recipe", "quick", "--method", "log-mean", "--epochs", 1, "--device", "cpu", "--out", place / "run"]
-        measured["check"] = run("check", source)
-        measured["train"] = run("train", source, *quick)
-        measured["predict"] = run("predict", place / "run", source, "--device", "cpu", "--out", place / "classes.csv")
-    return measured
+        commands = {"check": [source], "train": [source, *quick]}
+        commands["predict"] = [place / "run", source, "--device", "cpu", "--out", place / "classes.csv"]
+        measured = {name: run_measured(majority(name, *words)) for name, words in commands.items()}
+        return measured | {"data_mb": round(sum(path.stat().st_size for path in files) / 1e6, 3)}
 
 
 def summarise(start: dict, sizes: list[dict]) -> dict:
     """Growth exponents from the quarter to the whole, and the peak of the whole in multiples of its data."""
     summary = {}
     for command in ("check", "train", "predict"):
-        quarter, whole = (max(sizes[i][command]["seconds"] - start[command]["seconds"], 0.01) for i in (0, -1))
+        quarter, whole = (max(sizes[i][command]["cpu"] - start[command]["cpu"], 0.01) for i in (0, -1))
         memory = sizes[-1][command]["peak_mb"] - start[command]["peak_mb"]
         summary[command] = {
-            "seconds": sizes[-1][command]["seconds"],
+            "cpu": sizes[-1][command]["cpu"],
             "growth exponent": round(math.log(whole / quarter, 4), 2),
             "peak_mb": sizes[-1][command]["peak_mb"],
             "times the data": round(memory / sizes[-1]["data_mb"], 1),
@@ -147,34 +114,22 @@ def summarise(start: dict, sizes: list[dict]) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", help="cases, separated by commas")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, help="a .json file; cases that are in it already are kept")
+    parser.add_argument("--out", type=Path, required=True, help="a .json file; cases that are in it already are kept")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    chosen = options.only.split(",") if options.only else [*CASES]
-    result = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
-    result |= {
-        "command": " ".join(["python", *sys.argv]),
-        "commit": commit(),
-        "hardware": f"{os.cpu_count()} CPU cores",
-    }
-    start = measure(write_start, options.folder, options.scale)
-    print("start", json.dumps(start), flush=True)
-    cases = result.setdefault("cases", {})
-    for name in [name for name in CASES if name in chosen]:
-        sizes = []
-        for scale in SCALES:
-            sizes.append(measure(CASES[name], options.folder, scale * options.scale))
-            print(name, scale, json.dumps(sizes[-1]), flush=True)
-        cases[name] = {"summary": summarise(start, sizes), "start": start, "sizes": sizes}
-        print(name, json.dumps(cases[name]["summary"]), flush=True)
-        if options.out:
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            write_json(options.out, result)
-    if options.out:
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    result = read_json(options.out) if options.out.exists() else {"cases": {}}
+    result |= {"command": "python benchmarks/load.py FOLDER --out results/load/cpu.json", "scale": options.scale}
+    result |= {"commit": options.commit or commit(), "hardware": f"{os.cpu_count()} CPU cores"}
+    start = measure("start", options.folder, options.scale)
+    for name in options.only:
+        sizes = [measure(name, options.folder, scale * options.scale) for scale in SCALES]
+        result["cases"][name] = {"summary": summarise(start, sizes), "start": start, "sizes": sizes}
+        print(name, json.dumps(result["cases"][name]["summary"]), flush=True)
         write_json(options.out, result)
 
 

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-import paper_tables
-import paper_values
-from helpers import SCENARIOS, mean_and_sd, read_raw
-from paper_values import printed_accuracy, printed_consistency
+import audit
+import pandas as pd
+import paper as paper_runs
+from helpers import NOT_RUN, SCENARIOS, markdown, mean, read_raw, spread
+from paper import printed_accuracy, printed_consistency
 
 from majority.run.study import tables
 from majority.run.study.figures import StudyFigures
@@ -32,8 +33,8 @@ RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 MARKED = re.compile(r"(<!-- table: (.+?) -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
 FIGURE = re.compile(r"^\|.*\b0\.\d{3}\b.*", re.MULTILINE)  # the row of a table with a measured share
-NOT_RUN = "–"
-METHODS = ("count", "soft-count", "output-mean", "log-mean")
+
+FULL, EARLY = "paper/paper-1500-epochs.jsonl", "paper/paper-patience-50-fold-0.jsonl"
 
 # The sets of results/default/runs.jsonl in the order of the tables: their name in the raw file, and on pages.
 OWN = {
@@ -61,22 +62,6 @@ def read(file: str) -> list[dict]:
 def values(file: str, figure: str = "instance_accuracy", **wanted: object) -> list[float]:
     """The figure of the lines that have what is wanted."""
     return [float(line[figure]) for line in read(file) if all(line.get(name) == wanted[name] for name in wanted)]
-
-
-def mean(found: Iterable[float], digits: int = 3) -> str:
-    found = list(found)
-    return f"{mean_and_sd(found)[0]:.{digits}f}" if found else NOT_RUN
-
-
-def spread(found: Sequence[float], digits: int = 3) -> str:
-    if len(found) < 2:
-        return mean(found, digits)
-    return "{:.{d}f} ± {:.{d}f}".format(*mean_and_sd(found), d=digits)
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 # ---------------------------------------------------------------------- the default
@@ -124,7 +109,7 @@ def default_in_full() -> str:
 def full_length(source: str, name: str, figure: str = "instance_accuracy") -> list[list[float]]:
     """By scenario: the cells of the paper's protocol with this name, at full length."""
     cells = [f"{source}/{scenario}/{name}/fold" for scenario in SCENARIOS]
-    lines = read("paper/paper-1500-epochs.jsonl")
+    lines = read(FULL)
     return [[line[figure] for line in lines if line["cell"].startswith(cell)] for cell in cells]
 
 
@@ -150,13 +135,13 @@ def paper_variants() -> str:
         "count-mpem": "`count`, recipe `mpem`, ratios 0.3, 0.5, 0.7",
     }
     cells = {name: [f"cifar10/{scenario}/{name}/fold0" for scenario in SCENARIOS] for name in names}
-    found = {name: [values("paper/paper-1500-epochs.jsonl", cell=cell) for cell in cells[name]] for name in names}
+    found = {name: [values(FULL, cell=cell) for cell in cells[name]] for name in names}
     return markdown(["", "Small", "Various", "Large"], ([names[name], *map(mean, found[name])] for name in names))
 
 
 def paper_consistency() -> str:
     rows = []
-    for name in METHODS:
+    for name in paper_runs.MAIN:
         rates = [printed_consistency(name, scenario) for scenario in SCENARIOS]
         theirs = "not in the paper" if rates[0] is None else ", ".join(f"{rate:.3f}" for rate in rates)
         rows.append([f"`{name}`", *map(mean, full_length("cifar10", name, "consistency_rate")), theirs])
@@ -168,7 +153,7 @@ def paper_overestimation() -> str:
         lines = [line for line in csv.DictReader(file) if line["source"] == "cifar10"]
     found = {(line["cell"], line["scenario"], line["part"]): f"{float(line['mean']):+.1f}" for line in lines}
     rows = []
-    for name in METHODS:
+    for name in paper_runs.MAIN:
         both = (f"{found[name, scenario, 'train']} / {found[name, scenario, 'test']}" for scenario in SCENARIOS)
         rows.append([f"`{name}`", *both])
     return markdown(["Method", "Small", "Various", "Large"], rows)
@@ -181,9 +166,7 @@ def paper_early() -> str:
         ours, theirs = [], []
         for scenario in SCENARIOS:
             cells = [f"{source}/{scenario}/{name}/fold0" for source in sources]
-            ours.append(
-                mean(line for cell in cells for line in values("paper/paper-patience-50-fold-0.jsonl", cell=cell))
-            )
+            ours.append(mean([value for cell in cells for value in values(EARLY, cell=cell)]))
             printed = [printed_accuracy(name, scenario, source) for source in sources.values()]
             theirs.append(NOT_RUN if None in printed else mean(printed))
         rows.append([f"`{name}`", *ours, "not in the paper" if NOT_RUN in theirs else ", ".join(theirs)])
@@ -227,9 +210,9 @@ def speed_of_commands() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "readme": readme,
     "default": default_in_full,
-    "paper cifar10": lambda: paper("cifar10", METHODS),
-    "paper pathmnist": lambda: paper("pathmnist", METHODS),
-    "paper svhn": lambda: paper("svhn28", METHODS),
+    "paper cifar10": lambda: paper("cifar10", paper_runs.MAIN),
+    "paper pathmnist": lambda: paper("pathmnist", paper_runs.MAIN),
+    "paper svhn": lambda: paper("svhn28", paper_runs.MAIN),
     "paper others": lambda: paper("cifar10", ("additive", "feature-mean", "attention")),
     "paper variants": paper_variants,
     "paper consistency": paper_consistency,
@@ -248,9 +231,11 @@ def made_from_raw_files(folder: Path) -> Iterator[tuple[Path, Path]]:
     """Write every file beside raw files that is made from them; yield it, and where it belongs."""
     out = folder / "paper"
     shutil.copytree(RESULTS / "paper", out, ignore=shutil.ignore_patterns("*.md", "*.csv", "*.svg"))
-    paper_tables.write_overestimation(out / "paper-1500-epochs.jsonl")
-    paper_values.write_tables(out)
+    paper_runs.write_overestimation(out / "paper-1500-epochs.jsonl")
+    paper_runs.write_tables(out)
     yield from ((file, RESULTS / "paper" / file.name) for file in out.iterdir() if file.suffix != ".jsonl")
+    (folder / "audit.md").write_text(audit.table_of(pd.read_csv(RESULTS / "audit/cells.csv")))
+    yield folder / "audit.md", RESULTS / "audit/table.md"
     text = tables.markdown(tables.all_tables(StudyFigures(read_raw(RESULTS / "digits/results.jsonl"))), [])
     (folder / "digits.md").write_text("# Every method but additive-transmil on digits\n\n" + text)
     yield folder / "digits.md", RESULTS / "digits/tables.md"

@@ -10,27 +10,24 @@ shipped    `majority.fit(...)` with its defaults for 1,500 epochs: captured and 
 floor      the network's forward and backward alone (and the validation images' forward), captured and compiled, on
            random float images on the device: no gather, no normalisation, no bag loss, no optimizer
 
-An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also
-measured: ragged bags beside equal ones, for every stage, as the ratio of seconds per instance; and the speed of
-predictions. The file is written after every case, so that
-an interrupted run keeps what it has measured. `--parts ragged` measures one part only.
+An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also measured: ragged bags
+beside equal ones, as the ratio of seconds per instance; and the speed of predictions. The file is written after every
+case, so that an interrupted run keeps what it has measured. `--parts ragged` measures one part only.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from helpers import commit
+from helpers import commit, make_parser
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -38,20 +35,13 @@ from majority import Bags, Classifier, build_model, fit
 from majority.data.device import BATCH_INSTANCES, choose_device
 from majority.data.segments import Segments
 from majority.files import write_json
-from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census.trainings import head_alone
-from majority.recipes.features import bags_of_features
-from majority.recipes.plan import Plan
 from majority.run.folder import environment
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
-from majority.training.objectives import Averaged, Contrastive, Distill
 from majority.training.settings import Settings
-from majority.training.state import Fitted
 
 N_CLASSES = 10
-PRETRAIN = "census, pretrain"  # has no validation
 PARTS = ("loops", "ragged", "prediction")
 
 
@@ -141,7 +131,7 @@ def epoch_of_floor(train: Bags, val: Bags, backbone: str, side: int, device: tor
 
 
 def _network_seconds(
-    model: Model, network: nn.Module, n: int, backward: bool, side: int, device, on_gpu: bool
+    model: nn.Module, network: nn.Module, n: int, backward: bool, side: int, device, on_gpu: bool
 ) -> float:
     images = torch.randn(n, 3, side, side, device=device).to(memory_format=torch.channels_last)
     model.train(backward)
@@ -253,106 +243,40 @@ def bag_sizes(tiny: bool) -> dict[str, np.ndarray]:
     }
 
 
-def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
-    """The trainings on bags of the three recipes for images on a GPU, each for a few epochs."""
-    task = TaskInfo("cifar10", (32, 32, 3), on_gpu=True)
-    paper, augmented, census = (RECIPES[name].plan_for(task) for name in ("paper", "augmented", "census"))
-    epochs = 2 if tiny else 10
-
-    def model_of(plan: Plan, train: Bags, method: str, tiny_backbone: str = "tiny") -> Model:
-        return build_model(train, method, tiny_backbone if tiny else plan.backbone, pixels=plan.pixels)
-
-    def whole(plan: Plan, method: str, train: Bags, val: Bags) -> Fitted:
-        settings = replace(plan.training, epochs=epochs, compile=_is_compiled(plan.training, train))
-        return fit(model_of(plan, train, method), train, val, settings)
-
-    def pretrain(train: Bags, val: Bags) -> Fitted:
-        model = model_of(census, train, "adjusted-mean", tiny_backbone="cnn")  # it takes views of another size
-        objective = Contrastive(model.n_features, census.own.temperature, census.own.mixed_views)
-        return fit(
-            model, train.one_per_instance(), None, replace(census.own.pretrain, epochs=epochs), objective=objective
-        )
-
-    def head(train: Bags, val: Bags) -> Fitted:
-        model = model_of(census, train, "adjusted-mean")
-        features, val_features = (bags_of_features(model, bags) for bags in (train, val))
-        settings = replace(census.own.head, epochs=epochs)
-        return fit(head_alone(model, features), features, val_features, settings)
-
-    def teacher(train: Bags, val: Bags) -> Fitted:
-        model = model_of(census, train, "adjusted-mean")
-        return fit(model, train, val, replace(census.training, epochs=epochs), objective=Averaged(model))
-
-    def student(train: Bags, val: Bags) -> Fitted:
-        model = model_of(census, train, "adjusted-mean")
-        soft_labels = np.full((len(train.index), N_CLASSES), 1 / N_CLASSES, np.float32)
-        settings = replace(census.training, epochs=epochs)
-        return fit(model, train, val, settings, soft_labels=soft_labels, objective=Distill(model))
-
-    return {
-        "paper": partial(whole, paper, "count"),
-        "augmented": partial(whole, augmented, "adjusted-mean"),
-        PRETRAIN: pretrain,
-        "census, head": head,
-        "census, teacher": teacher,
-        "census, student": student,
-    }
-
-
-def _is_compiled(settings: Settings, train: Bags) -> bool:
-    return settings.epochs * len(train.index) >= COMPILED_FROM
-
-
-def ragged_beside_equal(side: int, tiny: bool) -> dict:
-    """Seconds per epoch, peak memory and the ratio of seconds per instance to equal bags, for each stage and sizes."""
+def ragged_beside_equal(side: int, backbone: str, tiny: bool) -> dict:
+    """Seconds per epoch, peak memory and the ratio of seconds per instance to equal bags, by sizes."""
     rows: dict[str, dict] = {}
-    for stage, train_stage in stages_of_recipes(tiny).items():
-        rows[stage] = {}
-        for name, sizes in bag_sizes(tiny).items():
-            train, val = random_bags(sizes, side, 0), random_bags(sizes[: len(sizes) // 4], side, 1)
-            _reset_peak()
-            fitted = train_stage(train, val)
-            seconds = statistics.median(record["seconds"] for record in fitted.history[1:])
-            row = rows[stage][name] = {"seconds": seconds, "capture_seconds": fitted.capture_seconds}
-            validated = 0 if stage == PRETRAIN else len(val.index)
-            row |= {"instances": len(train.index) + validated, "peak_gib": _peak_gib()}
-            equal = rows[stage]["equal"]
-            row["ragged_over_equal"] = seconds / row["instances"] * equal["instances"] / equal["seconds"]
-            if row["peak_gib"] is not None:
-                row["memory_over_equal"] = row["peak_gib"] / equal["peak_gib"]
-            ratios = ", ".join(f"{key} {value:.3g}" for key, value in row.items() if value is not None)
-            print(f"{stage}, {name}: {ratios}", flush=True)
+    for name, sizes in bag_sizes(tiny).items():
+        train, val = random_bags(sizes, side, 0), random_bags(sizes[: len(sizes) // 4], side, 1)
+        row = rows[name] = epoch_of_fit(train, val, backbone, as_shipped(train, 2 if tiny else 10), eager=False)
+        row["instances"] = len(train.index) + len(val.index)
+        equal = rows["equal"]
+        row["ragged_over_equal"] = row["seconds"] / row["instances"] * equal["instances"] / equal["seconds"]
+        print(f"{name}: {row}", flush=True)
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
         "--tiny", action="store_true", help="8 bags of 4 images of 8x8, a tiny network: to test the code"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
     parser.add_argument("--epochs", type=int, default=30, help="of the shipped loop")
-    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     device = choose_device()
     bags, size, sides, epochs = (8, 4, (8,), 2) if options.tiny else (400, 64, (32, 28), options.epochs)
     backbones = ("tiny",) if options.tiny else ("resnet18", "resnet18-small")  # the first is the paper's
     result = {"command": "python benchmarks/speed.py --out ...", "commit": options.commit or commit()}
-    result |= {
-        "environment": environment(),
-        "epoch_seconds": {},
-        "loops": {},
-        "ragged_over_equal": {},
-        "prediction": {},
-    }
+    result |= {"environment": environment(), "epoch_seconds": {}, **{part: {} for part in PARTS}}
     networks = [(side, backbone) for side in sides for backbone in backbones]
     for side, backbone in networks if "loops" in options.parts else []:
         row = result["loops"][f"{side}x{side} {backbone}"] = four_loops(side, backbone, bags, size, epochs, device)
         result["epoch_seconds"] = result["epoch_seconds"] or {name: loop["seconds"] for name, loop in row.items()}
         write_json(options.out, result)
     if "ragged" in options.parts:
-        result["ragged_over_equal"] = ragged_beside_equal(sides[0], options.tiny)
+        result["ragged"] = ragged_beside_equal(sides[0], backbones[0], options.tiny)
         write_json(options.out, result)
     for side, backbone in networks if "prediction" in options.parts else []:
         rates = prediction(64 if options.tiny else 102_400, side, backbone, device)
