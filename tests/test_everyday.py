@@ -75,7 +75,7 @@ def test_the_page_of_another_source_shows_the_bags_of_the_training(majority, tmp
 
 @pytest.mark.usefixtures("registries")
 def test_a_backbone_and_an_augmentation_of_the_docs(majority, tmp_path, monkeypatch):
-    page = (DOCS / "how-to/custom-method.md").read_text()
+    page = (DOCS / "how-to/extend.md").read_text()
     (block,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Augmentation(" in code]
     (tmp_path / "mine.py").write_text(block)
     (command,) = re.findall(r"MAJORITY_PLUGINS=\$PWD/mine.py majority (train .*)", page)

@@ -58,20 +58,19 @@ def test_wrong_backbones_are_errors(name, shape, message):
 
 def test_a_missing_timm_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(InputError, match=r"needs the package timm, .* pip install timm, or use one of mlp"):
+    with pytest.raises(InputError, match=r"needs the package timm: pip install timm"):
         create_backbone("timm:resnet10t", (3, 32, 32))
 
 
 def test_timm_creates_backbones_without_a_classifier(monkeypatch):
     class FakeTimm:
         is_model = staticmethod(lambda name: name == "tiny")
-        list_models = staticmethod(lambda pattern: ["tiny_a", "tiny_b"] if pattern == "*tin*" else [])
         create_model = staticmethod(lambda name, **options: options)
 
     monkeypatch.setitem(sys.modules, "timm", FakeTimm)
     options = create_backbone("timm:tiny", (1, 32, 32), drop_rate=0.5)
     assert options == {"pretrained": False, "num_classes": 0, "in_chans": 1, "drop_rate": 0.5}
-    with pytest.raises(InputError, match=r"timm has no model 'tin' \(it has tiny_a, tiny_b\)"):
+    with pytest.raises(InputError, match=r"timm has no model 'tin'"):
         create_backbone("timm:tin", (1, 32, 32))
 
 

@@ -49,7 +49,7 @@ def test_a_module_without_out_features_is_run_once(training):
     [
         (
             nn.Identity(),
-            r"the backbone returns \(1, 1, 8, 8\) for one instance of shape \(1, 8, 8\): it must return \(n, f",
+            r"the backbone returns \(1, 1, 8, 8\) for one instance of shape \(1, 8, 8\): return \(n, f",
         ),
         (nn.Flatten(0), r"the backbone returns \(64,\)"),
         (nn.LSTM(8, 3), "the backbone returns tuple"),

@@ -96,7 +96,6 @@ def test_weights_that_do_not_fit_are_errors_and_change_nothing(published, tmp_pa
     ("name", "content", "facts"),
     [
         ("nowhere.pth", None, ("there is no", "nothing is downloaded")),
-        ("weights.bin", b"", (".safetensors, .pth or .pt",)),
         ("weights.pth", b"no weights at all", ("cannot be read", "by name")),
         ("weights.safetensors", b"no weights at all", ("cannot be read", "by name")),
     ],

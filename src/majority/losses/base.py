@@ -28,7 +28,7 @@ class LearnsFromBags(nn.Module):
 
     sees_instance_labels: ClassVar[bool] = False  # True only for the reference methods
     uses_weights: ClassVar[bool] = False  # True: the bag prediction is that of weighted instances (`segments.weigh`)
-    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)  # what labels may name
+    label_kinds: ClassVar[tuple[str, ...]]  # what labels may name
 
     PREDICTS: ClassVar[tuple[str, ...]] = ("predict", "count", "aggregate")  # methods that make the prediction of a bag
     COMPARES: ClassVar[tuple[str, ...]] = ("compute", "losses")  # methods that compare it with the label
@@ -60,6 +60,8 @@ class BagLoss(LearnsFromBags):
 
     A subclass defines `predict`, or `compute`, or both, and says what it can do with labels and weights.
     """
+
+    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)
 
     def __init__(self, *, reduction: str = "mean", check: bool = False):
         super().__init__()

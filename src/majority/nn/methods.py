@@ -49,8 +49,7 @@ class Method:
             place, _, name = found.partition(":")
             found = getattr(import_module(f"majority.{place}"), name)
         if not (isinstance(found, type) and issubclass(found, BagLoss | Head)):
-            what = found.__name__ if isinstance(found, type) else f"an object ({type(found).__name__})"
-            raise InputError(f"method {self.name} is {what}: give a subclass of BagLoss or Head")
+            raise InputError(f"method {self.name} is {found!r}: give a subclass of BagLoss or Head")
         return found
 
     @property
@@ -90,9 +89,7 @@ for method in (
     ),
     Method("log-mean", "losses.counting:LogMeanLoss", "log of the mean confidence: a mixture likelihood"),
     Method(
-        "adjusted-mean",
-        "losses.adjusted:AdjustedMeanLoss",
-        "log-mean, corrected by how often each class is a label",
+        "adjusted-mean", "losses.adjusted:AdjustedMeanLoss", "log-mean, corrected by how often each class is a label"
     ),
     Method(
         "output-mean",
@@ -102,10 +99,7 @@ for method in (
     Method("feature-mean", "nn.heads:FeaturePool", "one classifier on the mean feature and on each"),
     Method("feature-max", "nn.heads:FeaturePool", "one classifier on the maximal feature and on each", {"pool": "max"}),
     Method(
-        "feature-pnorm",
-        "nn.heads:FeaturePool",
-        "one classifier on the features' 4-norm and on each",
-        {"pool": "pnorm"},
+        "feature-pnorm", "nn.heads:FeaturePool", "one classifier on the features' 4-norm and on each", {"pool": "pnorm"}
     ),
     Method(
         "feature-lse",
@@ -138,16 +132,11 @@ def sees_instance_labels(name: str) -> bool:
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:
-    if name == AUTO:
-        if options:
-            first = next(iter(options))
-            cure = "name the method that it belongs to (--method, method=)"
-            raise InputError(f"method {AUTO} has no option {first!r}: {cure}")
-        return
-    known = METHODS.find(name, also=(AUTO,)).options
+    known = [] if name == AUTO else METHODS.find(name, also=(AUTO,)).options
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
+        cure = "name the method that has it" if name == AUTO else f"it takes {', '.join(known) or 'none'}"
+        raise InputError(f"method {name} has no option {unknown[0]!r}: {cure}")
 
 
 @contextmanager
@@ -161,9 +150,8 @@ def wrap_option_errors(name: str, options: dict[str, Any]) -> Iterator[None]:
         if not options:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
-        cure = "check each value (`majority --debug` shows the traceback)"
         reason = " ".join(f"{type(error).__name__}: {error}".split())  # PyTorch lists what it takes on many lines
-        raise InputError(f"method {name} cannot take {given} ({reason}): {cure}") from error
+        raise InputError(f"method {name} cannot take {given} ({reason}): check each value") from error
 
 
 def create_head(
@@ -177,18 +165,13 @@ def create_head(
     from .heads import Head, InstanceHead
 
     method = METHODS.find(name)
-    if in_features < 1 or n_classes < 1:
-        raise InputError(f"a head of {in_features} features and {n_classes} classes: give at least 1 of each")
     if background is not None and not method.votes:
         voting = ", ".join(other.name for other in METHODS.values() if other.votes)
         raise InputError(f"method {name} cannot leave a background out of its counts: use one of {voting}")
     check_options(name, options)
     kind, given = method.kind, method.settings | options
     with wrap_option_errors(name, options):
-        try:
-            if issubclass(kind, Head):
-                return kind(in_features, n_classes, **given)
-            common = {"background": background} if method.votes else {}
-            return InstanceHead(in_features, n_classes, kind.for_classes(n_classes, **common, **given))
-        except ValueError as error:
-            raise InputError(f"method {name}: {error}") from None
+        if issubclass(kind, Head):
+            return kind(in_features, n_classes, **given)
+        common = {"background": background} if method.votes else {}
+        return InstanceHead(in_features, n_classes, kind.for_classes(n_classes, **common, **given))

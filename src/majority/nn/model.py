@@ -53,13 +53,11 @@ class ModelSpec:
 
     def check(self, instances: Store) -> None:
         """Raise an InputError if the instances have another type or shape than the model."""
-        right_type = instances.dtype == np.uint8 if self.images else np.issubdtype(instances.dtype, np.floating)
-        if instances.shape[1:] != self.instance_shape or not right_type:
+        kind = np.uint8 if self.images else np.floating
+        if instances.shape[1:] != self.instance_shape or not np.issubdtype(instances.dtype, kind):
+            found = f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}"
             expected = "uint8 images" if self.images else "float vectors"
-            raise InputError(
-                f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}: "
-                f"this model is for {expected} of shape {self.instance_shape}"
-            )
+            raise InputError(f"{found}: this model is for {expected} of shape {self.instance_shape}")
 
 
 class Normalise(nn.Module):
@@ -85,11 +83,10 @@ class Normalise(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Normalise:
         """Called by `.to(device)`."""
         try:
-            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
         except TypeError:  # MPS has no float64
             self.mean = self.mean.float()
-            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
-        return self
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
 
 class Model(nn.Module):
@@ -161,11 +158,9 @@ def build_model(
     >>> build_model(bags, "log-mean", backbone="mlp", seed=0).spec.classes
     ('oak', 'pine')
     """
-    background = None
-    if train.background is not None:
-        background = Background(train.background, background_share)
-    elif background_share is not None:
+    if train.background is None and background_share is not None:
         raise InputError("background_share is given without a background: name it with bags.with_background(NAME)")
+    background = None if train.background is None else Background(train.background, background_share)
     shape = train.store.shape[1:]
     images = len(shape) == 3
     if backbone == "auto":
@@ -196,11 +191,15 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     small.
     """
     used = np.unique(bags.index)
-    images = bags.store.ndim == 4
-    shift = _as_columns(bags.store[used[:1]], images)[0].copy()  # sums of squares would lose small differences
+    scale = 255 if bags.store.ndim == 4 else 1
+
+    def columns_of(instances: np.ndarray) -> np.ndarray:  # (pixels or instances, channels or features)
+        return instances.reshape(-1, instances.shape[-1]).astype(np.float64) / scale
+
+    shift = columns_of(bags.store[used[:1]])[0].copy()  # sums of squares would lose small differences
     total, squares, n = np.zeros(len(shift)), np.zeros(len(shift)), 0
     for chunk in iterate_chunks(bags.store, used):
-        columns = _as_columns(chunk, images)
+        columns = columns_of(chunk)
         columns -= shift
         total, n = total + columns.sum(axis=0), n + len(columns)
         squares = squares + np.square(columns, out=columns).sum(axis=0)
@@ -211,11 +210,4 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     rounding = precision * np.abs(mean) + 1e-12 * min(std.max(), LARGE)
     rounding = np.maximum(rounding, np.finfo(np.float32).tiny)  # float32 cannot be divided by less
     std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
-    return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)
-
-
-def _as_columns(instances: np.ndarray, images: bool) -> np.ndarray:
-    """Return a new array (pixels or instances, channels or features) of float64; pixels in 0..1."""
-    columns = instances.reshape(-1, instances.shape[-1]).astype(np.float64)
-    columns /= 255 if images else 1
-    return columns
+    return torch.from_numpy(mean.astype(np.float32) if bags.store.ndim == 4 else mean), torch.from_numpy(std)

@@ -15,8 +15,6 @@ from ..files import check_regular, write_atomically
 
 Weights = dict[str, Tensor]
 
-SAME_NETWORK = "give weights of the same architecture, stem and number of channels"
-
 
 def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
     """Write weights and notes to one file. Weights that share memory are written once for each name."""
@@ -36,10 +34,9 @@ def read_weights(path: Path, cure: str, device: str = "cpu") -> tuple[Weights, d
 
 def check_weights(weights: Weights, expected: Mapping[str, Tensor], path: Path, cure: str) -> None:
     """Refuse weights that lack a name, or that have another name, shape or kind of number, or NaN or infinity."""
-    for name in [*expected, *weights]:
-        if name not in weights or name not in expected:
-            what = "has no" if name not in weights else "also has"
-            raise InputError(f"{path} does not fit: it {what} {name!r}: {cure}")
+    if differing := sorted(weights.keys() ^ expected.keys()):
+        what = "also has" if differing[0] in weights else "has no"
+        raise InputError(f"{path} does not fit: it {what} {differing[0]!r}: {cure}")
     for name, value in weights.items():
         wanted = expected[name]
         same_kind = value.dtype == wanted.dtype or (value.is_floating_point() and wanted.is_floating_point())
@@ -56,30 +53,25 @@ def load_weights(backbone: nn.Module, path: str | Path) -> None:
     The last layer of the file, fc, is left out. For a backbone of grey images, a first convolution of colour images is
     summed over its channels: the result is the same as for grey repeated in three channels.
     """
-    path = Path(path)
-    weights = {name: tensor for name, tensor in _weights_of_others(path).items() if not name.startswith("fc.")}
-    counters = {name: value for name, value in backbone.state_dict().items() if name.endswith("num_batches_tracked")}
-    weights = counters | weights  # older files have none
-    expected = backbone.state_dict()
+    path, expected = Path(path), backbone.state_dict()
+    weights = {name: value for name, value in expected.items() if name.endswith("num_batches_tracked")}  # old files
+    weights |= {name: tensor for name, tensor in _weights_of_others(path).items() if not name.startswith("fc.")}
     first = next((f"{name}.weight" for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d)), None)
     if first in weights and expected[first].shape[1] == 1 and weights[first].shape[1:2] == (3,):
         weights[first] = weights[first].sum(dim=1, keepdim=True)
-    check_weights(weights, expected, path, SAME_NETWORK)
+    check_weights(weights, expected, path, "give weights of the same architecture, stem and number of channels")
     backbone.load_state_dict(weights)
 
 
 def _weights_of_others(path: Path) -> Weights:
     if not path.is_file():
         raise InputError(f"there is no weights file {path}: check the path (nothing is downloaded)")
-    if path.suffix not in (".safetensors", ".pth", ".pt"):
-        raise InputError(f"weights file {path}: give one that ends in .safetensors, .pth or .pt")
-    cure = "it must hold tensors by name, as torch.save(model.state_dict(), path) and safetensors write them"
     try:
         weights = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+        if all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in weights.items()):
+            return dict(weights)
+        reason = "other entries"
     except Exception as error:  # torch.load and safetensors raise many kinds of errors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"weights file {path} cannot be read ({reason}): {cure}") from error
-    named = isinstance(weights, dict) and all(isinstance(name, str) for name in weights)
-    if not named or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
-        raise InputError(f"weights file {path} is no weights: {cure}")
-    return weights
+        reason = str(error).partition("\n")[0]
+    cure = "it must hold tensors by name, as torch.save(model.state_dict(), path) and safetensors write them"
+    raise InputError(f"weights file {path} cannot be read ({reason}): {cure}")

@@ -1,8 +1,5 @@
 """A custom head is tried before training: a head with wrong outputs would train to meaningless results."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +8,6 @@ from majority import Bags, InputError, Settings, build_model, fit
 from majority.losses import CountLoss
 from majority.nn.methods import METHODS, Method
 
-PAGE = Path(__file__).parents[3] / "docs/how-to/custom-method.md"
 BAGS = Bags.from_lists([np.eye(4)[:size] for size in (3, 1, 4)], ["a", "b", "c"])
 
 
@@ -89,10 +85,3 @@ def test_a_loss_may_have_trainable_weights(monkeypatch):
 def test_a_head_of_another_kind_is_refused_with_the_class_to_derive_from(head):
     with pytest.raises(InputError, match=r"power.*BagLoss or Head"):
         _ = Method("power", head, "about").kind
-
-
-def test_the_method_of_the_page_trains(registries):
-    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(code, {})
-    fitted = fit(build_model(BAGS, "plain-mean"), BAGS, None, Settings(epochs=2), title=None)
-    assert fitted.epochs == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, Literal
 
 import torch
@@ -126,7 +125,7 @@ for backbone in (
     Backbone("cnn", CNN, ABOUT["cnn"], takes="images"),
     Backbone("cnn-reduced", partial(CNN, reduce=True), ABOUT["cnn-reduced"], takes="images"),
     Backbone("resnet18", ResNet18, ABOUT["resnet18"], takes="images"),
-    Backbone("resnet18-small", partial(ResNet18, stem="small"), ABOUT["resnet18-small"], takes="images"),
+    Backbone("resnet18-small", partial(ResNet18, small_stem=True), ABOUT["resnet18-small"], takes="images"),
 ):
     register(backbone)
 
@@ -146,16 +145,13 @@ def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mod
     128
     """
     check_backbone(name)
-    shape = tuple(shape)
-    if len(shape) not in (1, 3) or not all(isinstance(side, Integral) and side >= 1 for side in shape):
-        raise InputError(f"instances of shape {shape}: give (features,) or (channels, height, width)")
     if name.startswith(TREES):
         return create_trees(name)
     takes = "images" if name.startswith(TIMM) else BACKBONES[name].takes
-    if takes == "images" and len(shape) != 3:
-        raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
-    if takes == "vectors" and len(shape) == 3:
-        raise InputError(f"backbone {name} needs vectors, these instances are images: use mlp")
+    found = "images" if len(shape) == 3 else "vectors"
+    if takes not in (found, "both"):
+        what = found if len(shape) == 3 else f"vectors of {shape[0]} values"
+        raise InputError(f"backbone {name} needs {takes}, these instances are {what}: use mlp")
     if name.startswith(TIMM):
         return _create_timm(name.removeprefix(TIMM), shape, **options)
     return BACKBONES[name].create(shape, **options)
@@ -165,13 +161,9 @@ def _create_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module
     try:
         import timm
     except ImportError:
-        raise InputError(
-            f"backbone {TIMM}{name} needs the package timm, which is not installed: "
-            f"pip install timm, or use one of {', '.join(BACKBONES)}"
-        ) from None
+        raise InputError(f"backbone {TIMM}{name} needs the package timm: pip install timm") from None
     if not timm.is_model(name):
-        close = ", ".join(timm.list_models(f"*{name}*")[:5])
-        raise InputError(f"timm has no model {name!r}{f' (it has {close})' if close else ''}: see timm.list_models()")
+        raise InputError(f"timm has no model {name!r}: timm.list_models() has the names")
     return timm.create_model(name, pretrained=False, num_classes=0, in_chans=shape[0], **options)
 
 
@@ -184,8 +176,6 @@ def count_features(backbone: nn.Module, shape: tuple[int, ...]) -> int:
     out = backbone.eval()(torch.zeros(1, *shape))
     backbone.train(training)
     if not isinstance(out, Tensor) or out.ndim != 2:
-        shown = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise InputError(
-            f"the backbone returns {shown} for one instance of shape {shape}: it must return (n, features)"
-        )
+        found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise InputError(f"the backbone returns {found} for one instance of shape {shape}: return (n, features)")
     return out.shape[1]

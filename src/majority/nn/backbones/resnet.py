@@ -10,10 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
-from ...errors import InputError
 from .norm import BatchNorm2d
-
-STEMS = ("imagenet", "small")
 
 
 class Conv3x3(nn.Conv2d):
@@ -60,23 +57,16 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     """Four stages of two blocks, then the mean over positions.
 
-    With the imagenet stem (7x7 with stride 2, then max-pooling) an image is reduced 32-fold, with the small stem (3x3)
-    8-fold.
+    With the stem of ImageNet (7x7 with stride 2, then max-pooling) an image is reduced 32-fold, with the small stem
+    (3x3) 8-fold.
     """
 
-    def __init__(self, shape: tuple[int, ...], stem: str = "imagenet"):
+    def __init__(self, shape: tuple[int, ...], small_stem: bool = False):
         super().__init__()
-        if stem not in STEMS:
-            raise InputError(f"resnet18 has no stem {stem!r}: use one of {', '.join(STEMS)}")
         self.out_features = 512
-        self.large_stem = stem == "imagenet"
-        self.maxpool: nn.Module
-        if self.large_stem:
-            self.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
-            self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        else:
-            self.conv1 = Conv3x3(shape[0], 64)
-            self.maxpool = nn.Identity()
+        self.small_stem = small_stem
+        self.conv1 = Conv3x3(shape[0], 64) if small_stem else nn.Conv2d(shape[0], 64, 7, 2, padding=3, bias=False)
+        self.maxpool = nn.Identity() if small_stem else nn.MaxPool2d(3, stride=2, padding=1)
         self.bn1 = BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.layer1 = nn.Sequential(Block(64, 64, 1), Block(64, 64, 1))
@@ -88,7 +78,7 @@ class ResNet18(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 512)
-        x = blockwise_conv(x, self.conv1.weight) if self.large_stem and x.is_cuda else self.conv1(x)
+        x = blockwise_conv(x, self.conv1.weight) if x.is_cuda and not self.small_stem else self.conv1(x)
         x = self.maxpool(self.relu(self.bn1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean(dim=(2, 3))

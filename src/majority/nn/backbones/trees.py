@@ -32,15 +32,19 @@ class Trees(nn.Module):
     def __init__(self, trees: int, nodes: int, depth: int, classes: int):
         super().__init__()
         self.depth, self.out_features = depth, classes
-        self.register_buffer("feature", torch.zeros(trees, nodes, dtype=torch.int64))
-        self.register_buffer("threshold", torch.zeros(trees, nodes))
-        self.register_buffer("child", torch.zeros(2, trees, nodes, dtype=torch.int64))
-        self.register_buffer("scores", torch.zeros(trees, nodes, classes))
-        self.register_buffer("shift", torch.zeros(classes))
-        self.register_buffer("matrix", torch.eye(classes))
-        self.register_buffer("lowest", torch.full((classes,), SMALLEST))
-        self.register_buffer("weight", torch.tensor(1.0))
-        self.register_buffer("offsets", torch.zeros(classes))
+        buffers = {
+            "feature": torch.zeros(trees, nodes, dtype=torch.int64),
+            "threshold": torch.zeros(trees, nodes),
+            "child": torch.zeros(2, trees, nodes, dtype=torch.int64),
+            "scores": torch.zeros(trees, nodes, classes),
+            "shift": torch.zeros(classes),
+            "matrix": torch.eye(classes),
+            "lowest": torch.full((classes,), SMALLEST),
+            "weight": torch.tensor(1.0),
+            "offsets": torch.zeros(classes),
+        }
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
 
     @property
     def name(self) -> str:

@@ -38,9 +38,7 @@ class Head(LearnsFromBags):
         """
         if not isinstance(bags, Segments):
             if bags.shape != features.shape[:1] or bags.is_floating_point():
-                raise InputError(
-                    f"bag ids have shape {tuple(bags.shape)}: give {len(features)} whole numbers, one per row"
-                )
+                raise InputError(f"bag ids: give {len(features)} whole numbers, one per row")
             bags = Segments.of_ids(bags, n_bags)
         with in_float32(features):
             return self.aggregate(at_least_float32(features), bags)

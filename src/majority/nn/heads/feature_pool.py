@@ -49,10 +49,8 @@ class FeaturePool(Head):
         super().__init__()
         if pool not in POOLS:
             raise ValueError(f"pool={pool!r}: use one of {', '.join(POOLS)}")
-        if p is not None and pool not in ("pnorm", "lse"):
-            raise ValueError(f"p={p}: pooling by {pool} has no p: leave it out, or use feature-pnorm or feature-lse")
-        if p is not None and not 1 <= p <= MAX_SHARPNESS:
-            raise ValueError(f"p={p}: give a number from 1 to {MAX_SHARPNESS:g}")
+        if p is not None and not (pool in ("pnorm", "lse") and 1 <= p <= MAX_SHARPNESS):
+            raise ValueError(f"p={p}: only feature-pnorm and feature-lse have a p, from 1 to {MAX_SHARPNESS:g}")
         self.pool, self.p = pool, SHARPNESS if p is None else float(p)
         self.classifier = nn.Linear(in_features, n_classes)
 
