@@ -151,6 +151,7 @@ def test_counts_are_not_computed_in_bf16(sizes):
         ("vote", {"of": "counts"}, ("vote has no option 'of'", "none")),
         ("count", {"of": "count"}, ("of='count'", "'proportions'", "'counts'")),
         ("soft-count", {"bag_temperature": -1.0}, ("bag_temperature=-1.0", "above 0")),
+        ("additive-transmil", {"attention": "fast"}, ("attention='fast'", "exact, published")),
         ("feature-mean", {"pool": "median"}, ("pool='median'", "mean, max, pnorm, lse")),
     ],
 )

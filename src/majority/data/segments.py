@@ -123,13 +123,17 @@ class Segments:
         return self._scaled_weights
 
     @property
-    def by_size(self) -> tuple[list[tuple[int, int]], Tensor]:
+    def by_size(self) -> tuple[list[tuple[int, int]], Tensor | None]:
         """Groups of bags of equal size, as (bags, size), and the order of rows (n,) that sorts rows by group.
+
+        The order is None if there is only one group.
 
         >>> groups, order = Segments([2, 1, 2]).by_size
         >>> groups, order.tolist()
         ([(1, 1), (2, 2)], [2, 0, 1, 3, 4])
         """
+        if self.size is not None:
+            return [(len(self), self.size)], None
         if self._mixed:
             host_sizes = self.sizes.cpu().numpy()
             order = (self.sizes[self.ids] * len(self) + self.ids).argsort(stable=True)
