@@ -81,7 +81,11 @@ def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, t
     table.to_csv(tmp_path / "new.csv", index=False)
     words = ("review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu")
     code, _, error = majority(*words)
-    facts = ["a review ", "label of each bag"] if column == "bag_label" else ["no column bag_label", "--label-column"]
+    facts = (
+        ["no bag has a label", "label of each bag"]
+        if column == "bag_label"
+        else ["no column bag_label", "--label-column"]
+    )
     assert code == 2
     assert all(fact in error for fact in ["new.csv", *facts])
     assert not any(f"majority {other}" in error for other in ("evaluate", "predict", "report", "check"))

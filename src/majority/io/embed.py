@@ -188,7 +188,7 @@ def _file_names(bags: Bags) -> list[str]:
 
 def _hash_names(opened: CustomBags) -> str:
     """Of the bags, and of the paths, sizes and times of their images: the same for the same source."""
-    from .custom.image_store import ImageFiles
+    from .custom.images import ImageFiles
 
     bags, paths = opened.bags, opened.paths
     assert bags.names is not None

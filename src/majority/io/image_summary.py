@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
 
 
-class ImageProperties(Protocol):
-    """The properties of one image file that a summary covers."""
+class ImageInfo(NamedTuple):
+    """The properties of an image file; the range is that of 16-bit values, found by decoding."""
 
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def grey(self) -> bool: ...
+    height: int
+    width: int
+    grey: bool
+    range16: tuple[int, int] | None = None
 
 
 class ImageFileSummary(NamedTuple):
@@ -34,11 +30,9 @@ class ImageFileSummary(NamedTuple):
     colour: bool  # at least one file is in colour
 
     @classmethod
-    def of(cls, images: Iterable[ImageProperties]) -> ImageFileSummary:
-        images = list(images)
-        heights, widths = [image.height for image in images], [image.width for image in images]
-        grey = sum(image.grey for image in images)
-        return cls((min(heights), max(heights)), (min(widths), max(widths)), grey > 0, grey < len(images))
+    def of(cls, images: Iterable[ImageInfo]) -> ImageFileSummary:
+        heights, widths, grey, _ = zip(*images, strict=True)
+        return cls((min(heights), max(heights)), (min(widths), max(widths)), any(grey), not all(grey))
 
     @classmethod
     def of_shape(cls, height: int, width: int, channels: int) -> ImageFileSummary:
@@ -53,9 +47,9 @@ class ImageFileSummary(NamedTuple):
         return f"{low}x{narrow}" + ("" if (low, narrow) == (high, wide) else f" up to {high}x{wide}")
 
     def __str__(self) -> str:
-        return f"{self.sizes}, {' and '.join(name for name in ('grey', 'colour') if getattr(self, name))}"
+        return f"{self.sizes}, {'grey and colour' if self.grey and self.colour else 'grey' if self.grey else 'colour'}"
 
-    def covers(self, image: ImageProperties) -> bool:
+    def covers(self, image: ImageInfo) -> bool:
         """Whether an image lies within these ranges and has one of these colour modes."""
         sizes = ((image.height, self.heights), (image.width, self.widths))
         return all(a <= side <= b for side, (a, b) in sizes) and (self.grey if image.grey else self.colour)

@@ -122,7 +122,7 @@ WRONG = {  # damage to a valid folder -> facts in one problem
     "a damaged table": (lambda f: (f / "labels.csv").write_text('bag,label\ns0,"tumour\n'), ("labels.csv", "as CSV")),
     "no label column": (edit_table(lambda t: t.drop(columns="label")), ("labels.csv, row 1", "no column label")),
     "another name": (edit_table(lambda t: t.rename(columns={"bag": "slide_id"})), ("no column bag", "mean slide_id?")),
-    "a bag twice": (edit_table(lambda t: pd.concat([t, t.iloc[[0]]])), ("row 14", "bag s0 ", "row 2")),
+    "a bag twice": (edit_table(lambda t: pd.concat([t, t.iloc[[0]]])), ("row 14", "bag s0 ", "one row per bag")),
     "two labels": (
         edit_table(lambda t: pd.concat([t, t.iloc[[0]].assign(label="stroma")])),
         ("row 14", "bag s0 has two labels", "'tumour'", "'stroma'"),
@@ -161,7 +161,7 @@ def test_a_file_is_found_in_both_unicode_forms(tmp_path, make, forms):
 def test_a_file_name_that_is_not_utf8_is_reported(tmp_path, make, finds):
     make.folder(tmp_path / "slides")
     (tmp_path / "slides/s3.npy").rename(os.fsdecode(os.fsencode(tmp_path / "slides") + b"/\xffname.npy"))
-    assert finds(tmp_path / "slides", "\\xffname.npy", "not UTF-8", "rename it")
+    assert finds(tmp_path / "slides", "\\udcffname.npy", "rename it", "UTF-8")
 
 
 def test_a_folder_that_stays_on_disk_is_read_once(tmp_path, make, monkeypatch):
@@ -197,8 +197,7 @@ def test_a_folder_of_images_per_bag(tmp_path, majority, make, finds):
     assert source.bags.names[source.bags.bag_of(0)] == "b0"
     assert source.paths[source.bags.index[0]] == "b0/0-0.png"
     assert dict(zip(source.bags.names, source.bags.labels.tolist(), strict=True))["b10"] == 1
-    assert finds(folder, "left out: notes", kind="warning")
-    assert finds(folder, "left out: b0/about.txt", kind="warning")
+    assert finds(folder, "left out", "b0/about.txt, notes", kind="warning")
     assert majority("train", folder, *TRAIN, "--out", tmp_path / "run")[0] == 0
     (folder / "labels.csv").unlink()
     assert majority("predict", tmp_path / "run", folder, "--out", tmp_path / "p.csv")[0] == 0

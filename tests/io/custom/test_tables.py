@@ -155,7 +155,7 @@ WRONG = {  # change of a valid table -> facts in one problem
     "no bag column": (lambda t, m: t.rename(columns={"bag": "slide"}), ("row 1", "no column bag ", "mean slide?")),
     "no label column": (
         lambda t, m: t.drop(columns="bag_label"),
-        ("row 1", "no column bag_label:", "majority predict"),
+        ("row 1", "no column bag_label:", "to predict"),
     ),
     "no features": (lambda t, m: t.drop(columns=["a", "b"]), ("row 1", "no features", "column path", "numbers")),
     "images under another name": (
@@ -163,7 +163,7 @@ WRONG = {  # change of a valid table -> facts in one problem
         ("row 1", "no features", "rename the column Image to path"),
     ),
     "a label on some rows": (change(3, "bag_label", ""), ("row 5", "has two bag_labels", "'' here", "same value")),
-    "no labels": (lambda t, m: t.assign(bag_label=""), ("no bag has a label", "`majority predict`")),
+    "no labels": (lambda t, m: t.assign(bag_label=""), ("no bag has a label", "to predict")),
     "winner as runner-up": (
         lambda t, m: t.assign(second_label=t["bag_label"]),
         ("bag 0 (slide0)", "the runner-up is the winner", "name the second most common class, or none"),
@@ -201,14 +201,10 @@ WRONG = {  # change of a valid table -> facts in one problem
     ),
     "nothing to train on": (with_splits(["test"]), ("no bag is in split train",)),
     "one class": (lambda t, m: t.assign(bag_label="7"), ("all bags have the label '7'", "two or more classes")),
-    "x without y": (lambda t, m: t.assign(x=1), ("row 1", "only a column x", "both x and y")),
+    "x without y": (lambda t, m: t.assign(x=1), ("row 1", "only one of the columns x and y", "both x and y")),
     "x beyond all numbers": (lambda t, m: change(0, "x", "9" * 400)(t.assign(x=1, y=2), m), ("row 2", "x is 999")),
     "x that is not a number": (lambda t, m: change(0, "x", "left")(t.assign(x=1, y=2), m), ("row 2", "x is left")),
     "weight of 0": (lambda t, m: change(0, "weight", 0)(t.assign(weight=1), m), ("row 2", "weight is 0", "above 0")),
-    "a label as a feature": (
-        lambda t, m: t.drop(columns="label").assign(Lable=t["label"]),
-        ("row 1", "column Lable ", "did you mean label", "--features"),
-    ),
 }
 
 
@@ -230,9 +226,8 @@ def test_lists_in_parquet_are_a_problem_where_they_are_needed(tmp_path, make, fi
 
 
 BAD_FILES = {
-    b"": ("it is empty",),
+    b"": ("no rows", "header"),
     b"bag,bag_label,a\n": ("no rows",),
-    b"sep=;\nbag;bag_label;a\n1;x;2\n": ("row 1", "sep=", "remove this line"),
     b"bag,bag,a\n1,x,2\n": ("row 1", "two columns are named 'bag'"),
     b"bag,bag_label,a\n1,x,2\n1,x,2,3\n": ("line 3", "saw 4"),
     b"bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": ("row 2 has 4 cells", "header 3"),
@@ -278,22 +273,18 @@ def test_all_problems_are_listed_by_cause(tmp_path, majority):
 # ---------------------------------------------------------------------- possible mistakes
 
 POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
-    "repeated rows": (lambda t, m: pd.concat([t, t.iloc[[2, 4]]]), ("2 rows ", "row 202 ", "every cell", "as row 4")),
+    "repeated rows": (lambda t, m: pd.concat([t, t.iloc[[2, 4]]]), ("2 rows ", "row 202 ", "same as row 4")),
     "spellings": (
         lambda t, m: t.assign(bag_label=m.column(t, ["oak", "elm", "Oak", "elm"]), label=""),
-        ("'Oak' and 'oak'", "class", "only in capitals, spaces"),
+        ("'Oak' and 'oak'", "classes", "differ only in spelling"),
     ),
     "two forms of a number": (
         lambda t, m: t.assign(bag_label=m.column(t, ["7", "12", "7.0", "12"]), label=""),
         ("'7' and '7.0'",),
     ),
-    "two forms of a letter": (
-        lambda t, m: t.assign(group=m.column(t, ["B\xe4r", "ba\u0308r", "c", "d", "e"])),
-        (r"'B\xe4r' and 'ba\u0308r'", "Unicode form"),
-    ),
     "a name of a missing value": (
         lambda t, m: t.assign(bag_label=m.column(t, ["7", "12", "nan", "12"]), label=""),
-        ("nan is used as the name of a class", "fill the cells"),
+        ("nan is used as the name of a class", "leave these cells empty"),
     ),
     "no label": (of_bag(3, "bag_label", ""), ("1 of 40 bags have no label", "slide3")),
     "a split that lacks a class": (
@@ -306,7 +297,7 @@ POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
     ),
     "bags with one row": (
         lambda t, m: t.assign(slide=t["bag"], bag=range(200)),
-        ("every bag has one row", "column slide looks like the bag", "--bag-column slide"),
+        ("every bag has one row", "--bag-column"),
     ),
     "few bags": (
         lambda t, m: t[~t["bag"].isin([f"slide{i}" for i in range(1, 24, 2)])],
@@ -314,11 +305,7 @@ POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
     ),
     "a column that is almost split": (
         lambda t, m: t.assign(Split="train"),
-        ("column Split is not used", "mean split,"),
-    ),
-    "a column that is almost weight": (
-        lambda t, m: t.assign(Weight=t["a"].abs()),
-        ("column Weight is used as a feature", "mean weight,"),
+        ("column Split is not used", "like the column split"),
     ),
 }
 
@@ -357,7 +344,7 @@ def test_the_summary_of_check(tmp_path, majority, make):
     [
         (("--scenario", "small"), ("scenario is not for bags of your own", "leave it out")),
         (("--folds", "2"), ("folds is 2", "from 3")),
-        (("--features", "nose"), ("no column nose", "--features", "(a, b)")),
+        (("--features", "nose"), ("column nose of --features is not there", "(a, b)")),
         (("--features", "label"), ("column label ", "--features")),
         (("--image-size", "8"), ("--image-size 8", "vectors", "leave it out")),
     ],

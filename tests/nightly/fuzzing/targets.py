@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -107,7 +106,6 @@ def write_seeds(folder: Path) -> list[Target]:
     targets += _study_targets(folder, rng)
     targets += _feature_targets(folder, rng)
     targets += _image_targets(folder, rng, Image)
-    targets += _cache_targets(folder)
     targets += _weights_targets(folder)
     return targets
 
@@ -256,26 +254,6 @@ def _image_targets(folder: Path, rng: Any, image: Any) -> list[Target]:
     return [
         Target(f"{name}: check", "images", name, lambda work: command("check", work / "manifest.csv"))
         for name in (*names, "manifest.csv")
-    ]
-
-
-def _cache_targets(folder: Path) -> list[Target]:
-    """The decoded pixels in the user cache: damaged ones are decoded again."""
-    from majority import load_source
-
-    def read(cache: Path) -> None:
-        before, os.environ["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME", ""), str(cache)
-        try:
-            found = load_source(folder / "images/manifest.csv").bags.instances()
-        finally:
-            os.environ["XDG_CACHE_HOME"] = before
-        assert (found.shape[0], found.shape[3]) == (16, 3), found.shape  # a changed note may tell another size
-
-    read(folder / "cached")
-    files = sorted(path for path in (folder / "cached").rglob("*") if path.is_file())
-    return [
-        Target(f"{path.suffix} of cached images", "cached", str(path.relative_to(folder / "cached")), read)
-        for path in files
     ]
 
 

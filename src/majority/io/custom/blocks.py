@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from ...data.feature_files import inspect_feature_file
 from ..embedding import EMBEDDING
-from .findings import Findings, UnreadableError
+from .findings import Findings
 from .folders import INSTANCES, find_files, image_rows, is_image_folder
 from .options import Block, ReadOptions
-from .parquet import RowGroup, is_parquet, parquet_files, row_groups
+from .parquet import is_parquet, parquet_files, row_groups
 from .rows import read_frame
 
 BLOCK_ROWS = 100_000
@@ -35,37 +35,24 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
 
     Of feature files and Parquet, only names, sizes and one header or footer are read.
     """
-    findings = Findings()
-    try:
-        if is_parquet(source):
-            files, units = parquet_files(source), row_groups(source)
-            blocks = [_rows_of_parquet(group) for group in _groups(units, [unit.rows for unit in units], rows)]
-        elif source.is_dir() and not is_image_folder(source):
-            files = find_files(source, findings)
-            blocks = [Block(files=tuple(file.name for file in group)) for group in _groups(files, _sizes(files), rows)]
-            files += [source / name for name in (INSTANCES, EMBEDDING) if (source / name).exists()]
-        else:
-            files = [source]
-            total = len(image_rows(source, findings) if source.is_dir() else read_frame(source, options, findings))
-            blocks = [Block(start=start, rows=min(rows, total - start)) for start in range(0, total, rows)]
-    except UnreadableError:
-        blocks = []
-    findings.raise_problems(source)
+    if is_parquet(source):
+        files, units = parquet_files(source), row_groups(source)
+        blocks = [
+            Block((), group[0].start, sum(unit.rows for unit in group), tuple(unit[:2] for unit in group))
+            for group in _groups(units, [unit.rows for unit in units], rows)
+        ]
+    elif source.is_dir() and not is_image_folder(source):
+        files = find_files(source)
+        per_byte = inspect_feature_file(files[0]).rows / max(1, files[0].stat().st_size)
+        sizes = [file.stat().st_size * per_byte for file in files]  # about; the others are not opened
+        blocks = [Block(tuple(file.name for file in group)) for group in _groups(files, sizes, rows)]
+        files += [source / name for name in (INSTANCES, EMBEDDING) if (source / name).exists()]
+    else:
+        files = [source]
+        total = len(image_rows(source, Findings()) if source.is_dir() else read_frame(source, options))
+        blocks = [Block((), start, min(rows, total - start)) for start in range(0, total, rows)]
     whole_bags = len(blocks) < 2 or bool(blocks[0].files)
     return Division(tuple(blocks), _fingerprint(source, files), whole_bags)
-
-
-def _rows_of_parquet(group: list[RowGroup]) -> Block:
-    return Block(
-        start=group[0].start, rows=sum(unit.rows for unit in group), row_groups=tuple(unit[:2] for unit in group)
-    )
-
-
-def _sizes(files: list[Path]) -> list[float]:
-    """About how many rows each file has: files are not opened, so from their sizes and the first file."""
-    first = inspect_feature_file(files[0])
-    rows_per_byte = first.rows / max(1, files[0].stat().st_size)
-    return [file.stat().st_size * rows_per_byte for file in files]
 
 
 def _groups(units: Sequence[Unit], sizes: Iterable[float], limit: int) -> Iterator[list[Unit]]:

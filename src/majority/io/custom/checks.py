@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,21 +11,13 @@ import pandas as pd
 
 from ...errors import count_noun
 from .custom_bags import SPLITS, CustomBags
-from .findings import Findings, Problem, abbreviate_names, cells, counted
+from .findings import Findings, Problem, abbreviate_names, counted
 from .tables import MISSING
 
 Found = Iterator[Problem | str]
 
 FEW_BAGS = 10  # a class that is the label of fewer bags is warned about
 LABEL_COLUMNS = ("bag_label", "label", "second_label")
-
-
-def add_found(found: Found, findings: Findings) -> None:
-    for each in found:
-        if isinstance(each, Problem):
-            findings.problems.append(each)
-        else:
-            findings.warn(each)
 
 
 # ---------------------------------------------------------------------- rows of a table
@@ -38,27 +29,21 @@ def read_bags(frame: pd.DataFrame, file: Path, columns: list[str], findings: Fin
     if "split" in rows:
         rows = rows.assign(split=rows["split"].str.lower())
     bags = rows.drop_duplicates("bag")
-    add_found(empty_cells(rows, file, [name for name in ("bag", "split", "group") if name in rows]), findings)
-    add_found(unknown_splits(rows, file), findings)
-    add_found(two_values(rows, file, "bag", columns, "give all rows of a bag the same value"), findings)
+    findings.add(empty_cells(rows, file, ["bag"]))
+    findings.add(empty_cells(bags, file, [name for name in ("split", "group") if name in rows]))
+    if "split" in rows:
+        for row, name in rows["split"][~rows["split"].isin([*SPLITS, ""])].items():
+            findings.add_problem(file, row, f"split is {name!r}", "write train, val or test")
+    findings.add(two_values(rows, file, "bag", columns, "give all rows of a bag the same value"))
     if {"split", "group"} <= {*columns}:
-        add_found(two_values(bags, file, "group", ["split"], "move all bags of a group to one split"), findings)
+        findings.add(two_values(bags, file, "group", ["split"], "move all bags of a group to one split"))
     return bags
 
 
 def empty_cells(frame: pd.DataFrame, file: Path, columns: Iterable[str]) -> Found:
-    """Cells of text that are empty. What belongs to the bag is one problem per bag."""
     for name in columns:
-        optional = name in ("split", "group")
-        empty = frame.index[(frame[name] == "") & ~(optional & (frame["bag"] != "") & frame["bag"].duplicated())]
-        cure = f"fill the cell, or remove the column {name}" if optional else "fill the cell"
-        yield from (Problem(file, row, f"{name} is empty", cure) for row in empty.tolist())
-
-
-def unknown_splits(frame: pd.DataFrame, file: Path) -> Found:
-    if "split" in frame:
-        for row, name in cells(frame["split"][~frame["split"].isin([*SPLITS, ""])]):
-            yield Problem(file, row, f"split is {name!r}", "write train, val or test")
+        cure = f"fill the cell, or remove the column {name}" if name in ("split", "group") else "fill the cell"
+        yield from (Problem(file, row, f"{name} is empty", cure) for row in frame.index[frame[name] == ""])
 
 
 def two_values(frame: pd.DataFrame, file: Path, owner: str, columns: Iterable[str], cure: str) -> Found:
@@ -78,6 +63,19 @@ def two_values(frame: pd.DataFrame, file: Path, owner: str, columns: Iterable[st
                 yield Problem(file, int(frame.index[i]), what, cure)
 
 
+def repeated_rows(frame: pd.DataFrame) -> Found:
+    """Rows that equal an earlier one. It is no problem, because rows of few values may be equal."""
+    hashes = pd.util.hash_pandas_object(frame, index=False)
+    repeated = hashes.duplicated()
+    if repeated.any():
+        row = hashes.index[repeated][0]
+        rows = "1 row of a bag repeats" if repeated.sum() == 1 else f"{repeated.sum():,} rows of bags repeat"
+        yield (
+            f"{rows} another row (e.g. row {row} is the same as row {hashes.index[hashes == hashes[row]][0]}): each "
+            "row counts as one instance: remove accidental duplicates"
+        )
+
+
 # ---------------------------------------------------------------------- bags to train on
 
 
@@ -91,16 +89,12 @@ def one_class(source: CustomBags, file: Path) -> Found:
 def few_bags(source: CustomBags, file: Path) -> Found:
     counts, rare = source.bags.bag_labels.counts.tolist(), source.rare_classes()
     few = [
-        f"{source.bags.classes[number]} ({count_noun(count, 'bag')})"
-        for number, count in enumerate(counts)
+        f"{name} ({count_noun(count, 'bag')})"
+        for number, (name, count) in enumerate(zip(source.bags.classes, counts, strict=True))
         if 0 < count < FEW_BAGS and number not in rare
     ]
     if few:
-        classes = "a class is" if len(few) == 1 else f"{len(few):,} classes are"
-        yield (
-            f"{classes} the label of fewer than ten bags: {abbreviate_names(few)}: at least ten of each are "
-            "recommended to train and evaluate"
-        )
+        yield f"fewer than ten bags have these labels: {abbreviate_names(few)}: give at least ten of each class"
 
 
 def classes_of_splits(source: CustomBags, file: Path) -> Found:
@@ -108,17 +102,15 @@ def classes_of_splits(source: CustomBags, file: Path) -> Found:
     if source.split is None:
         return
     if "train" not in source.split:
-        cure = "mark the bags to train on, or remove the split column"
-        yield Problem(file, None, "no bag is in split train", cure)
+        yield Problem(file, None, "no bag is in split train", "mark the bags to train on, or remove the split column")
     bags = source.bags.without_classes(source.rare_classes())
     for split in {*SPLITS} & {*source.split.tolist()}:
         named = bags.bag_labels.take(source.split == split).named_classes()
-        missing = [bags.classes[number] for number in sorted({*bags.labels.tolist()} - named - {-1})]
-        if split == "test" and missing:  # an external test set may lack a rare class
-            shown = abbreviate_names(missing)
-            yield f"no bag in split test has the label {shown}: the test results say little about it"
-            continue
-        for name in missing:
+        for number in sorted({*bags.labels.tolist()} - named - {-1}):
+            name = bags.classes[number]
+            if split == "test":  # an external test set may lack a rare class
+                yield f"no bag in split test has the label {name}: the test results say little about it"
+                continue
             cure = f"move a bag of it to {split}, or remove the split column to have the bags divided by class"
             yield Problem(file, None, f"class {name} has no bag in split {split}", cure)
 
@@ -133,33 +125,15 @@ def missing_labels(source: CustomBags, file: Path) -> Found:
         )
 
 
-def odd_names(source: CustomBags, file: Path) -> Found:
-    """Names that are probably two spellings of one, or mark a missing value."""
-    bags = source.bags
-    of_groups = () if bags.groups is None else bags.groups
-    for kind, names in {"bag": bags.bag_names(), "class": bags.classes, "group": of_groups}.items():
-        spellings = defaultdict(list)
-        for name in sorted({*map(str, names)}):
-            spellings[_usual_spelling(name)].append(name)
-        pairs = [same for same in spellings.values() if len(same) > 1]
-        if pairs:
-            more = f" (and {count_noun(len(pairs) - 1, 'more pair')})" if len(pairs) > 1 else ""
-            yield (
-                f"the names {pairs[0][0]!a} and {pairs[0][1]!a} of a {kind} differ only in capitals, spaces, Unicode "
-                f"form or .0{more}: if they mean the same, spell them the same way"
-            )
-        for name in sorted({*map(str, names)} & {*MISSING}):
-            cure = "if it marks a missing value, fill the cells or leave the rows out"
-            yield f"{name} is used as the name of a {kind}: {cure}"
-
-
-def _usual_spelling(name: str) -> str:
-    """
-    >>> _usual_spelling(" Tumour  cells"), _usual_spelling("7.0"), _usual_spelling("v1.0")
-    ('tumour cells', '7', 'v1.0')
-    """
-    usual = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    return usual.removesuffix(".0") if usual.removesuffix(".0").isdigit() else usual
+def odd_classes(source: CustomBags, file: Path) -> Found:
+    """Classes that are probably two spellings of one, or mark a missing value."""
+    spellings = defaultdict(list)
+    for name in source.bags.classes:
+        spellings[" ".join(name.casefold().split()).removesuffix(".0")].append(name)
+        if name in MISSING:
+            yield f"{name} is used as the name of a class: if it marks a missing value, leave these cells empty"
+    for one, other, *_ in (names for names in spellings.values() if len(names) > 1):
+        yield f"classes {one!r} and {other!r} differ only in spelling: if they mean the same, spell them the same way"
 
 
 def outvoted_labels(source: CustomBags, file: Path) -> Found:
@@ -176,4 +150,4 @@ def outvoted_labels(source: CustomBags, file: Path) -> Found:
             yield f"{counted(len(outvoted), 'bag')} a label other than the most common true class{shown}"
 
 
-OF_TRAINING = (one_class, few_bags, classes_of_splits, missing_labels, odd_names, outvoted_labels)
+OF_TRAINING = (one_class, few_bags, classes_of_splits, missing_labels, odd_classes, outvoted_labels)

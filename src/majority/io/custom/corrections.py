@@ -7,8 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from ...errors import InputError
-from ...files import check_regular
-from .findings import Findings, UnreadableError
 from .tables import TEXT_SUFFIXES, read_table
 
 BAG, CORRECTED = "bag", "corrected_label"
@@ -19,15 +17,8 @@ def read_filled(
 ) -> pd.DataFrame:
     """A table that people have filled in, with these columns as text; `made_by` is the command that wrote it."""
     if path.suffix.lower() not in TEXT_SUFFIXES or not path.exists():
-        reason = "there is no such file" if path.suffix.lower() in TEXT_SUFFIXES else "its name ends in another way"
-        raise InputError(f"{option} {path}: give a .csv file of {made_by}: {reason}")
-    check_regular(path)
-    findings = Findings()
-    try:
-        frame = read_table(path, (*columns, *optional), findings)
-    except UnreadableError:
-        findings.raise_problems(path)
-        raise
+        raise InputError(f"{option} {path}: there is no such .csv file: give a file of {made_by}")
+    frame = read_table(path, (*columns, *optional))
     for name in columns:
         if name not in frame:
             raise InputError(f"{path} has no column {name}: give a file of {made_by}")

@@ -3,16 +3,17 @@ problems, `check` returns all findings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import InputError, count_noun
 from ...files import check_regular, missing_file
-from .checks import OF_TRAINING, add_found
+from .checks import OF_TRAINING
+from .content import make_bags
 from .custom_bags import SPLITS, CustomBags
-from .findings import Findings, Problem, UnreadableError, abbreviate_names
+from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .folders import is_image_folder, read_feature_folder, read_image_folder
 from .options import ReadOptions
 from .parquet import is_parquet
@@ -59,55 +60,42 @@ def _read(path: Path, options: ReadOptions) -> tuple[CustomBags | None, Findings
     read = read_manifest if is_table else read_image_folder if is_image_folder(path) else read_feature_folder
     try:
         content = read(path, options, findings)
-    except UnreadableError:
-        return None, findings
+    except ProblemError as error:
+        findings.problems.append(error.problem)
     if findings.problems:
         return None, findings
     try:
-        bags = content.to_custom_bags(path.resolve().stem, options, findings)
+        bags = make_bags(content, path.resolve().stem, options, findings)
     except InputError as error:
         findings.add_problem(content.file, None, str(error), None)
         return None, findings
     if options.labels and not options.unlabelled and not bags.bags.labelled and "label" in content.bags:
-        use = "training" if options.training else "a review" if options.review else "an evaluation"
-        without = "" if options.review else "; `majority predict` needs no labels"
-        cure = f"write the label of each bag that has one{without}"
-        findings.add_problem(content.file, None, f"no bag has a label, and {use} needs some", cure)
+        cure = "write the label of each bag that has one (only to predict, none is needed)"
+        findings.add_problem(content.file, None, "no bag has a label", cure)
     elif options.training:
         for find in OF_TRAINING:
-            add_found(find(bags, content.file), findings)
-    return bags.with_warnings(findings.warnings), findings
+            findings.add(find(bags, content.file))
+    return replace(bags, warnings=tuple(findings.warnings)), findings
 
 
 def summarise(source: CustomBags, training: bool) -> dict[str, str]:
     """What the source contains."""
-    bags, labels, split = source.bags, source.bags.bag_labels, source.split
+    bags, labels, split, files = source.bags, source.bags.bag_labels, source.split, source.image_files
     counts = zip(bags.classes, labels.counts.tolist(), strict=True)
     classes = [f"{name} ({count_noun(count, 'bag')})" for name, count in counts if count]
     splits = "" if split is None else ", ".join(f"{name} {(split == name).sum()}" for name in SPLITS)
-    kinds = labels.describe_other_kinds()
-    return {
+    shape = "x".join(map(str, bags.store.shape[1:]))
+    vectors = f"vectors ({bags.store.dtype}) of {shape}"
+    images = f"images of {shape}{'' if files is None else files.changes(bags.store.shape[1:])}"
+    summary = {
         "bags": f"{len(bags):,}",
-        "instances": f"{len(bags.index):,} {_describe_instances(source)}",
+        "instances": f"{len(bags.index):,} {vectors if bags.store.ndim == 2 else images}",
         "bag sizes": f"{bags.sizes.min():,} to {bags.sizes.max():,}, median {np.median(bags.sizes):,.0f}",
         "classes": ", ".join(classes) or "-",
-        **({"labels": kinds} if kinds else {}),
+        "labels": labels.describe_other_kinds() or "",
         "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": "none given" if bags.groups is None else f"{len({*bags.groups.tolist()}):,}",
-        **_summarise_instances(source),
     }
-
-
-def _describe_instances(source: CustomBags) -> str:
-    store, files = source.bags.store, source.image_files
-    shape = "x".join(map(str, store.shape[1:]))
-    if store.ndim == 2:
-        return f"vectors ({store.dtype}) of {shape}"
-    return f"images of {shape}{'' if files is None else files.changes(store.shape[1:])}"
-
-
-def _summarise_instances(source: CustomBags) -> dict[str, str]:
-    summary, bags = {}, source.bags
     if bags.weights is not None:
         low, high = bags.weights.min(), bags.weights.max()
         summary["weights"] = f"{low:g} to {high:g}, median {np.median(bags.weights):g}"
@@ -115,8 +103,7 @@ def _summarise_instances(source: CustomBags) -> dict[str, str]:
         names = count_noun(len(source.encoder.names), "column")
         summary["features"] = f"{names}: {abbreviate_names(source.encoder.features)}"
     if source.embedding is not None:
-        facts = source.embedding
-        sides = "x".join(map(str, facts.image_shape))
+        facts, sides = source.embedding, "x".join(map(str, source.embedding.image_shape))
         summary["embedded by"] = f"{Path(facts.model).name} (sha256 {facts.sha256[:12]}...), from images of {sides}"
     if bags.instance_labels is not None:
         complete = bags.fully_known
@@ -125,7 +112,6 @@ def _summarise_instances(source: CustomBags) -> dict[str, str]:
         if complete.any():
             some = bags.subset(complete)
             shares = some.majority_proportions()
-            median = np.median(shares)
-            summary["majority"] = f"{shares.min():.0%} to {shares.max():.0%} of a bag, median {median:.0%}"
+            summary["majority"] = f"{shares.min():.0%} to {shares.max():.0%} of a bag, median {np.median(shares):.0%}"
             summary["ties"] = f"{some.tie_rate():.1%} of {count_noun(len(some), 'bag')}"
-    return summary
+    return {name: text for name, text in summary.items() if text}

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...data.column_encoder import ColumnEncoder
 from ...errors import InputError
 from ..image_summary import ImageFileSummary
-from .findings import abbreviate_names, features_option
+from .findings import abbreviate_names, join_names
 
 LARGEST_IMAGE = 1024  # pixels per side to which images can be resized
 
@@ -20,11 +20,6 @@ class ColumnNames:
     bag: str | None = None
     label: str | None = None  # the label of the bag
     path: str | None = None
-
-    def usual(self, label: str) -> dict[str, str]:
-        """Usual name -> given name; the label of a bag is called bag_label in a manifest, label in a table of bags."""
-        names = {"bag": self.bag, label: self.label, "path": self.path}
-        return {usual: given for usual, given in names.items() if given is not None}
 
 
 @dataclass(frozen=True)
@@ -63,24 +58,23 @@ class ReadOptions:
         """Whether the bags are for a classifier, so that its training data and not the options say how to read."""
         return self.classes is not None
 
-    def check_applicable(self, source: Path, images: bool, columns: bool) -> None:
-        """Refuse options for images or for columns if the source has none."""
+    def check_applicable(self, source: Path, images: bool, columns: bool = False) -> None:
+        """Refuse a source of another kind than the classifier or the options need; `columns`: it is a table of
+        numbers."""
         if images and self.encoder_shape is not None:
             return
-        if self.for_classifier:
-            if images and self.image_size is None:
-                kind = f" with the columns {abbreviate_names(self.features)}" if self.features else ", or feature files"
-                raise InputError(f"the run classifies vectors, but {source} names images: give a table{kind}")
-            if columns and self.image_size is not None:
-                raise InputError(f"the run classifies images, but {source} names none: add a column path")
-            return
-        content = "images" if images else "vectors"
-        if self.image_size is not None and not images:
-            option = f"--image-size {self.image_size[0]} sets the size of images"
-            raise InputError(f"{option}, but {source} contains {content}: leave it out")
-        if self.features is not None and not columns:
-            option = f"{features_option(self.features)} names columns of a manifest"
-            raise InputError(f"{option}, but {source} contains {content}{'' if images else ' in files'}: leave it out")
+        content, leave = "images" if images else "vectors", "leave it out"
+        if self.for_classifier and images and self.image_size is None:
+            kind = f"the columns {abbreviate_names(self.features)}" if self.features else "columns of numbers"
+            raise InputError(f"the run classifies vectors, but {source} names images: give a table with {kind}")
+        if self.for_classifier and columns and self.image_size is not None:
+            raise InputError(f"the run classifies images, but {source} names none: add a column path")
+        if not self.for_classifier and self.image_size is not None and not images:
+            raise InputError(f"--image-size {self.image_size[0]} given, but {source} contains {content}: {leave}")
+        if not self.for_classifier and self.features is not None and not columns:
+            raise InputError(
+                f"--features {join_names(self.features)} given, but {source} is no table of numbers: {leave}"
+            )
 
 
 def as_pixel_size(image_size: int | None) -> tuple[int, int] | None:

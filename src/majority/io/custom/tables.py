@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...errors import InputError, count_noun
-from .findings import Findings, UnreadableError
-from .names import NUMBERS, did_you_mean
+from ...errors import InputError, closest
+from ...files import check_regular
+from .findings import ProblemError
 from .options import Block
-from .parquet import column_names, read_parquet
+from .parquet import read_parquet
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 TEXT_SUFFIXES = (".csv", ".tsv")
-NAME_OPTIONS = {"bag": "bag", "bag_label": "label", "label": "label", "path": "path"}  # usual name -> in --X-column
+NUMBERS = ("x", "y", "weight")
 MAX_NAME = 1000  # characters of a cell with a name: arrays of text take as much for each of their rows
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # first bytes of a file
-DECIMAL_COMMAS = r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*"
-SEPARATED = r"\s*[-+]?(\d{1,3}([.,]\d{3})+|\d+)([.,]\d+)?\s*"  # 1,234.5 or 1.234,5
+MIN_SIMILARITY = 0.8  # higher than usual, because short names are easily similar: bag and age by two thirds
+SYNONYMS = {
+    "bag": ("bag_id", "bag_name", "slide", "slide_id"),
+    "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
+}
 
 
 def read_table(
     path: Path,
-    text_columns: tuple[str, ...],
-    findings: Findings,
-    names: Mapping[str, str] | None = None,
+    text_columns: Iterable[str],
+    names: Mapping[str, str | None] | None = None,
     optional_names: bool = False,
     block: Block | None = None,
 ) -> pd.DataFrame:
@@ -41,58 +42,54 @@ def read_table(
     `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name. `names` says which of them
     have another name in the file; a name that is not there is a problem unless `optional_names`.
     """
-    names = names or {}
-    text_columns = (*text_columns, *names.values())
-    n_problems, is_text = len(findings.problems), path.suffix.lower() in TEXT_SUFFIXES
+    given = {own: usual for usual, own in (names or {}).items() if own is not None}
+    text, is_csv = {*text_columns, *given}, path.suffix.lower() in TEXT_SUFFIXES
     try:
-        if is_text:
-            frame = _read_csv(path, text_columns, findings)
-        else:
-            frame = read_parquet(path, (*text_columns, *NUMBERS), block, findings)
-    except (UnreadableError, InputError):
+        frame = _read_csv(path, text) if is_csv else read_parquet(path, {*text, *NUMBERS}, block)
+    except InputError:
         raise
     except ImportError:
-        findings.add_problem(path, None, "Parquet needs pyarrow", "pip install pyarrow, or save the table as CSV")
+        raise InputError(f"{path}: Parquet needs pyarrow: pip install pyarrow, or save the table as CSV") from None
     except Exception as error:  # pandas, pyarrow and the operating system raise different exceptions
-        reason, kind = str(error).strip().split("\n")[0], path.suffix.lower().removeprefix(".").upper()
-        encoding = " as UTF-8, with commas, semicolons or tabs" if is_text else ""
-        findings.add_problem(path, None, f"it cannot be read as {kind} ({reason})", f"save it again{encoding}")
-    else:
-        _check_column_names(path, list(frame.columns), findings)
-        if len(frame) == 0:
-            findings.add_problem(path, None, "it has no rows", "write one row per instance or bag below the header")
-        for name in set(text_columns) & set(frame.columns):
-            frame[name] = as_text(frame[name])
-            _check_lengths(frame[name], path, findings)
-    if len(findings.problems) > n_problems:
-        raise UnreadableError
-    return _rename(frame, path, names, optional_names, findings)
+        reason, kind = str(error).strip().split("\n")[0], "CSV" if is_csv else "PARQUET"
+        cure = "save it again" + (" as UTF-8, with commas, semicolons or tabs" if is_csv else "")
+        raise ProblemError(path, None, f"it cannot be read as {kind} ({reason})", cure) from error
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise ProblemError(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
+    if len(frame) == 0:
+        raise ProblemError(path, None, "it has no rows", "write a header, and one row per instance or bag below it")
+    for name in text & {*frame}:
+        frame[name] = as_text(frame[name])
+        long = frame.index[frame[name].str.len() > MAX_NAME]
+        if len(long):
+            what = f"{name} has {len(frame[name][long[0]]):,} characters"
+            raise ProblemError(path, int(long[0]), what, f"write a name of at most {MAX_NAME:,}")
+    for own, usual in given.items():
+        if own not in frame and not optional_names:
+            option = f"--{usual.removeprefix('bag_')}-column"
+            raise ProblemError(
+                path, 1, f"there is no column {own}{did_you_mean(own, frame.columns)}", f"correct {option}"
+            )
+    given = {own: usual for own, usual in given.items() if own in frame and own != usual}
+    others = [usual for usual in given.values() if usual in frame and usual not in given]  # for something else
+    return frame.drop(columns=others).rename(columns=given)
 
 
-def _check_lengths(names: pd.Series, path: Path, findings: Findings) -> None:
-    which, texts = pd.factorize(names)
-    long = np.array([len(text) > MAX_NAME for text in texts], bool)
-    for row in names.index[long[which]]:
-        what = f"{names.name} has {len(names[row]):,} characters"
-        findings.add_problem(path, row, what, f"write a name of at most {MAX_NAME:,}")
+def closest_name(column: str, existing: Iterable[str]) -> str | None:
+    """The existing column that is probably this one under another name.
+
+    >>> closest_name("path", ["a", "Image"]), closest_name("bag", ["Bag ID", "b"]), closest_name("bag", ["age", "b"])
+    ('Image', 'Bag ID', None)
+    """
+    existing = list(existing)
+    same = (name for name in existing if name.lower().replace(" ", "_") in SYNONYMS.get(column, ()))
+    return next(same, None) or closest(column, existing, MIN_SIMILARITY)
 
 
-def _rename(
-    frame: pd.DataFrame, path: Path, names: Mapping[str, str], optional: bool, findings: Findings
-) -> pd.DataFrame:
-    """Give the columns their usual names. A column that has such a name already, for something else, is left out."""
-    absent = [name for name in names if names[name] not in frame]
-    for name in () if optional else absent:
-        what = f"there is no column {names[name]}{did_you_mean(names[name], frame.columns)}"
-        findings.add_problem(path, 1, what, f"correct --{NAME_OPTIONS[name]}-column")
-    if absent and not optional:
-        raise UnreadableError
-    given = {names[name]: name for name in names if name not in absent and names[name] != name}
-    replaced = [name for name in given.values() if name in frame and name not in given]
-    return frame.drop(columns=replaced).rename(columns=given)
-
-
-# ---------------------------------------------------------------------- cells
+def did_you_mean(column: str, existing: Iterable[str]) -> str:
+    guess = closest_name(column, existing)
+    return f" (did you mean {guess}?)" if guess else ""
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -112,27 +109,8 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     try:
         numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     except OverflowError:  # a whole number beyond the range of float64
-        numbers = np.array([_as_float(cell) for cell in cells], np.float64)
+        numbers = pd.to_numeric(pd.Series(cells).astype(str), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     return np.append(numbers, np.nan)[which]
-
-
-def _as_float(cell: Any) -> float:
-    try:
-        return float(cell)
-    except OverflowError:
-        return np.inf
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def has_separators(cells: pd.Series) -> bool:
-    """Whether these texts are numbers, some of them with commas, or with points for thousands.
-
-    >>> has_separators(pd.Series(["875", "1.234,5", "1,001"])), has_separators(pd.Series(["1.5", "a"]))
-    (True, False)
-    """
-    marked = cells.str.contains(",", regex=False) | (cells.str.count(r"\.") > 1)
-    return bool(marked.any() and (cells.str.fullmatch(SEPARATED).all() or cells.str.fullmatch(DECIMAL_COMMAS).all()))
 
 
 def _with_points(column: pd.Series) -> pd.Series:
@@ -140,51 +118,37 @@ def _with_points(column: pd.Series) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column):
         return column
     which, cells = pd.factorize(column)
-    text = pd.Series(cells, dtype=object).astype(str)
-    if not text.str.contains(",", regex=False).any() or not text.str.fullmatch(DECIMAL_COMMAS).all():
-        return column
-    return pd.Series(np.append(pd.to_numeric(text.str.replace(",", ".")), np.nan)[which], column.index)
+    numbers = pd.to_numeric(pd.Series(cells).astype(str).str.replace(",", "."), errors="coerce").to_numpy(np.float64)
+    return column if np.isnan(numbers).any() else pd.Series(np.append(numbers, np.nan)[which], column.index)
 
 
-# ---------------------------------------------------------------------- CSV
-
-
-def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+def _read_csv(path: Path, text: set[str]) -> pd.DataFrame:
+    check_regular(path)
     with path.open("rb") as start:
         encoding = "utf-16" if start.read(2) in UTF_16 else "utf-8-sig"
     with path.open(newline="", encoding=encoding) as file:
-        separator = _guess_separator(file.readline(), text_columns)
+        separator = _guess_separator(file.readline(), text)
         file.seek(0)
         lines = csv.reader(file, delimiter=separator)
-        header, first = column_names(next(lines, [])), next(lines, [])
-    _check_column_names(path, header, findings)
-    if len(first) > len(header):  # pandas would leave out the last cells
-        raise ValueError(f"row 2 has {count_noun(len(first), 'cell')}, the header {len(header):,}")
-
-    def read(columns: list[str] | None = None, **settings: Any) -> pd.DataFrame:
-        return pd.read_csv(
-            path,
-            sep=separator,
-            header=None,
-            names=header,
-            usecols=columns,
-            skiprows=1,
-            index_col=False,
-            keep_default_na=False,
-            skip_blank_lines=False,
-            encoding=encoding,
-            low_memory=False,
-            **settings,
-        )
-
-    if not first:
+        names, first = next(lines, []), next(lines, [])
+    header = [name.strip() or f"unnamed{number}" for number, name in enumerate(names, start=1)]
+    if len({*header}) < len(header) or not first:
         return pd.DataFrame(columns=header)
-    text = {*text_columns} & {*header}
-    # One list for all columns: with one per column, pandas takes 12 kB of memory for each of them.
-    frame = read(dtype=dict.fromkeys(text, str), na_values=["", *MISSING])
-    unsure = [name for name in text if frame[name].isna().any()]  # in text, NA may be a name
-    if unsure:
-        frame[unsure] = read(unsure, dtype=str, na_values=[""])[unsure]
+    if len(first) > len(header):  # pandas would leave out the last cells
+        raise ValueError(f"row 2 has {len(first):,} cells, the header {len(header):,}")
+    options: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False, "low_memory": False}
+    frame: pd.DataFrame = pd.read_csv(
+        path,
+        sep=separator,
+        header=None,
+        names=header,
+        skiprows=1,
+        index_col=False,
+        dtype=dict.fromkeys(text & {*header}, str),
+        na_values={name: [""] if name in text else ["", *MISSING] for name in header},  # in text, NA may be a name
+        encoding=encoding,
+        **options,
+    )
     frame.index = pd.RangeIndex(2, len(frame) + 2)
     if separator != ",":
         for name in frame.columns.difference([*text]):
@@ -192,11 +156,10 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     return frame.dropna(how="all")
 
 
-def _guess_separator(line: str, known: Iterable[str]) -> str:
+def _guess_separator(line: str, known: Collection[str]) -> str:
     """The separator by which the header has more known names, then more names.
 
-    Spreadsheets in countries with decimal commas write semicolons, and a name in the header may contain a comma. A tab
-    is hardly ever part of a name.
+    Spreadsheets in countries with decimal commas write semicolons, and a name in the header may contain a comma.
     """
 
     def count_names(separator: str) -> tuple[int, int]:
@@ -204,16 +167,3 @@ def _guess_separator(line: str, known: Iterable[str]) -> str:
         return len({*names} & {*known}), len(names)
 
     return max(",;\t", key=count_names)  # the first of equal ones
-
-
-def _check_column_names(path: Path, header: list[str], findings: Findings) -> None:
-    repeated = [name for name, count in Counter(header).items() if count > 1]
-    if not header:
-        findings.add_problem(path, None, "it is empty", "write a header and one row per instance or bag")
-    elif header[0].lower().startswith("sep="):
-        findings.add_problem(path, 1, "it sets the separator for Excel (sep=) and is not a header", "remove this line")
-    elif repeated:
-        findings.add_problem(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
-    else:
-        return
-    raise UnreadableError
