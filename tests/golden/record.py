@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,22 @@ def write_sources(folder: Path) -> None:
     (folder / "table.csv").write_text("\n".join(rows) + "\n")
 
 
-def outcomes(name: str) -> dict[str, Any]:
+def in_a_new_process(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run the command in the folder: its exit code, and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "majority", *words],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def outcomes(name: str, run: Callable[..., tuple[int, str]] = in_a_new_process) -> dict[str, Any]:
     """Run the command of this name on one thread: metrics and weights of each run folder that it leaves."""
     with tempfile.TemporaryDirectory(prefix="golden-") as place:
         folder = Path(place)
@@ -72,12 +88,10 @@ def outcomes(name: str) -> dict[str, Any]:
         alone = {key: value for key, value in os.environ.items() if not key.startswith(("MAJORITY_", "TORCH"))}
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         more = {"XDG_CACHE_HOME": place, "CUDA_VISIBLE_DEVICES": "", "MAJORITY_PLUGINS": str(PLUGIN)}
-        words = [sys.executable, "-m", "majority", *RUNS[name].split(), "--device", "cpu", "--out", "run"]
-        run = subprocess.run(
-            words, cwd=folder, env=alone | threads | more, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        if run.returncode != 0:
-            raise RuntimeError(f"{' '.join(words)} ends with {run.returncode}:\n{run.stdout}\n{run.stderr}")
+        words = [*RUNS[name].split(), "--device", "cpu", "--out", "run"]
+        code, printed = run(words, folder, alone | threads | more)
+        if code != 0:
+            raise RuntimeError(f"majority {' '.join(words)} ends with {code}:\n{printed}")
         results = sorted((folder / "run").rglob("result.json"))
         return {path.parent.relative_to(folder).as_posix(): outcome(path.parent) for path in results}
 

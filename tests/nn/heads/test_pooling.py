@@ -1,7 +1,9 @@
 """What the reference of single bags does not show of heads that pool features."""
 
+import pytest
 import torch
 
+from majority import InputError
 from majority.data.segments import Segments
 from majority.nn.heads.feature_pool import p_norm
 from majority.nn.methods import create_head
@@ -27,3 +29,19 @@ def test_additive_batch_norm_of_one_instance_keeps_its_statistics():
     assert all(torch.equal(value, before[name]) for name, value in head.state_dict().items())
     head(torch.randn(2, 6), Segments([1, 1]))
     assert not torch.equal(head.score[1].running_mean, before["score.1.running_mean"])
+
+
+def test_the_p_of_a_norm_is_an_option():
+    features = torch.rand(7, 3, dtype=torch.float64)
+    for method, pool in (
+        ("feature-pnorm", lambda piece, p: torch.linalg.vector_norm(piece, ord=p, dim=0)),
+        ("feature-lse", lambda piece, p: (p * piece).exp().sum(dim=0).log()),
+    ):
+        for p in (1, 2.5, 20):
+            head = create_head(method, 3, 2, p=p).double()
+            pooled = torch.stack([pool(piece, p) for piece in features.split([3, 4])])
+            expected = head.classifier(pooled).log_softmax(dim=1)
+            torch.testing.assert_close(head(features, Segments([3, 4])).bag_log_probs, expected)
+    for method, p in (("feature-pnorm", 0.5), ("feature-pnorm", 1e6), ("feature-mean", 4)):
+        with pytest.raises(InputError, match="p="):
+            create_head(method, 3, 2, p=p)
