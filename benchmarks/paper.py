@@ -48,7 +48,7 @@ from majority import Bags, evaluate
 from majority.nn.methods import METHODS
 from majority.predict.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
-from majority.recipes.stages import STAGES
+from majority.recipes.running import STAGES
 from majority.run.config import RunConfig
 from majority.run.reopen import reopen
 from majority.run.study import FinishedCell

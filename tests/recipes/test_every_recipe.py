@@ -9,11 +9,9 @@ import pytest
 from majority import Settings, load_source
 from majority.io import Parts
 from majority.recipes import Plan, model_builder, train_by_plan
-from majority.recipes.census import parts, patches
-from majority.recipes.census.images_on_cpu import CpuImageSettings
+from majority.recipes.census import background_share, patches
 from majority.recipes.census.images_on_gpu import GpuImageSettings
-from majority.recipes.census.settings import CensusSettings
-from majority.recipes.census.vectors import VectorSettings
+from majority.recipes.census.settings import CensusSettings, HeadSettings
 from majority.recipes.losses import LOSSES
 from majority.recipes.mpem import MpemSettings
 
@@ -56,9 +54,9 @@ def census(own, backbone="tiny", training=TWO):
 
 
 ON_GPU = GpuImageSettings(pretrain=PRETRAIN, head=HEAD, teachers=2)
-ON_CPU = CpuImageSettings(head=HEAD, teachers=1)
-OF_VECTORS = VectorSettings(head=HEAD, teachers=2, teacher_epochs=1)
-SHARES = [f"share-{share}" for share in (0.06, 0.25)]
+ON_CPU = HeadSettings(head=HEAD, teachers=1)
+OF_VECTORS = HeadSettings(head=HEAD, teachers=2, teacher_epochs=1)
+SHARES = [f"share-{share}-head" for share in (0.06, 0.25)]
 VIEWS = [f"views-{name}{end}" for name in ("crops", "colour", "flip", "turn", "mix") for end in ("", "-head")]
 CASES = {
     "quick": Case(digits, Plan("quick", training=TWO), ["training"]),
@@ -69,18 +67,14 @@ CASES = {
     "one teacher, all losses": Case(digits, census(CensusSettings(teachers=1)), ["teacher-1", "student"], "auto"),
     "pretrained": Case(digits, census(ON_GPU), ["pretrain", "head", *TEACHERS, "student"]),
     "pretrained, all losses": Case(digits, census(ON_GPU), ["pretrain", *HEADS, *TEACHERS, "student"], "auto"),
-    "without a head": Case(digits, census(replace(ON_GPU, head=None)), ["pretrain", *TEACHERS, "student"]),
     "views": Case(
-        digits,
+        larger,
         census(replace(ON_GPU, search_epochs=1, teachers=1), training=ONE),
         [*VIEWS, "pretrain", "head", "teacher-1", "student"],
         again=["pretrain", "head", "teacher-1", "student"],
     ),
     "patches": Case(larger, census(ON_CPU, "cnn"), ["head", "distilled", "teacher-1", "student"], "proportion"),
     "patches, all losses": Case(larger, census(ON_CPU, "cnn"), [*HEADS, "distilled", "teacher-1", "student"], "auto"),
-    "without patches": Case(
-        larger, census(replace(ON_CPU, patches=False, teachers=2), "cnn"), [*TEACHERS, "student"], "attention"
-    ),
     "vectors, all losses": Case(vectors, census(OF_VECTORS, "mlp"), ["student"], "auto"),
     "vectors, background": Case(
         lambda: vectors(background="3"),
@@ -98,7 +92,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 @pytest.fixture(scope="module", autouse=True)
 def fast():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "SHARES", (0.06, 0.25))
+        patch.setattr(background_share, "SHARES", (0.06, 0.25))
         patch.setattr(patches, "CENTROIDS", 12)
         patch.setattr(patches, "COMPONENTS", 20)
         yield

@@ -9,12 +9,11 @@ import torch
 from majority import Bags, Settings, build_model
 from majority.recipes.census import parts as census_parts
 from majority.recipes.census import trainings
-from majority.recipes.census.settings import CensusSettings
-from majority.recipes.census.vectors import VectorSettings
+from majority.recipes.census.settings import CensusSettings, HeadSettings
 from majority.recipes.losses import label_counts, label_log_likelihood, predicted_shares
 from majority.recipes.stages import Run
 
-OWN = VectorSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
+OWN = HeadSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
 SCRATCH = CensusSettings(teachers=3)
 
 

@@ -108,7 +108,10 @@ def test_a_run_says_what_was_chosen_and_left_out(tmp_path, capsys):
     ("words", "message"),
     [
         (["--method", "vote"], "does not work with method vote: use method count or soft"),
-        (["--method", "count", "--set", "mpem.ratios=[0.5,1.5]"], "ratios 0.5,1.5: give numbers above 0 and up to 1"),
+        (
+            ["--method", "count", "--set", "mpem.ratios=[0.5,1.5]"],
+            "ratios is [0.5, 1.5]: give numbers above 0 and up to 1",
+        ),
         (["--method", "count", "--set", "mpem.ratios=[0.5,0.5]"], "each once"),
         (["--method", "count", "--set", 'mpem.ratios=["a"]'], "give a list"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from majority import InputError, Recipe, Settings, register, train
 from majority.files import read_json
 from majority.io.benchmarks.catalogue import known_of
-from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan
+from majority.recipes import RECIPES, Plan, Stage, TaskInfo, find_recipe
 from majority.run.config import RunConfig
 from majority.run.experiment import finished_result
 from majority.run.folder import read_config
@@ -26,7 +26,7 @@ def run_small(folder, method="count", **options):
 
 def test_augmentation_follows_the_source():
     def augment(source):
-        return choose_plan("augmented", TaskInfo(source, **known_of(source)))[0].training.augment
+        return find_recipe("augmented").plan_for(TaskInfo(source, **known_of(source))).training.augment
 
     assert augment("cifar10") == ("flip", "crop")
     assert augment("svhn") == augment("my scans") == ("crop",)

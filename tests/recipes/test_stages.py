@@ -107,12 +107,3 @@ def test_every_stage_is_reported_once(tmp_path):
 def test_a_list_that_cannot_be_run_is_refused(stages, fact):
     with pytest.raises(InputError, match=fact):
         run_stages(stages, run_of())
-
-
-@pytest.mark.parametrize(("before", "after"), [('"kept": "', '"kept": "x'), ('"chosen"', '"choice"')])
-def test_a_choice_that_was_changed_is_named(tmp_path, before, after):
-    run_stages(trials(), run_of(tmp_path))
-    place = tmp_path / "stages/choice/outcome.json"
-    place.write_text(place.read_text().replace(before, after))
-    with pytest.raises(InputError, match=r"outcome\.json is damaged .*: remove it"):
-        run_stages(trials(), run_of(tmp_path))

@@ -82,7 +82,7 @@ def test_an_interrupted_second_training_continues_with_the_same_labels_and_resul
     whole = run(tmp_path / "whole", train, val)
 
     def stop(line):
-        if "seem to be wrong" in line:
+        if "without the wrong labels" in line:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

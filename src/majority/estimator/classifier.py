@@ -24,8 +24,7 @@ from ..data.training_labels import with_training_labels
 from ..errors import InputError
 from ..nn.methods import AUTO, METHODS, check_options
 from ..predict.classifier import Classifier
-from ..recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
-from ..recipes.plan import SHORTHANDS
+from ..recipes import DEFAULT, Plan, TaskInfo, find_recipe, model_builder, train_by_plan
 from .rows import as_objects, is_special, make_bags, make_special_bags, refuse_missing, weights_of
 from .scoring import share_of_bags_right
 
@@ -182,25 +181,23 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def _with_instance_labels(self, bags: Bags, labels: ArrayLike) -> Bags:
         column = as_objects(labels)
         check_consistent_length(bags.store, column)
-        if self.recipe != DEFAULT:  # which learns them
-            find_recipe(self.recipe).check_instance_labels(self.method)
+        find_recipe(self.recipe).check_instance_labels(self.method)
         return with_training_labels(bags, column)
 
     def _plan(self, train: Bags, seed: int) -> tuple[Plan, TaskInfo]:
         """The plan of the recipe, with the settings of this estimator."""
-        given = {name: getattr(self, name) for name in PLAN_PARAMETERS}
+        given = {f"training.{name}": getattr(self, name) for name in PLAN_PARAMETERS}
         if isinstance(self.backbone, str) and self.backbone != "auto":
             given["backbone"] = self.backbone
-        named = {SHORTHANDS.get(name, f"training.{name}"): value for name, value in given.items()}
-        chosen = {name: value for name, value in named.items() if value is not None}
+        chosen = {name: value for name, value in given.items() if value is not None}
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
         task = TaskInfo.of(train, on_gpu=on_gpu)
-        plan, _ = choose_plan(self.recipe, task)
-        find_recipe(plan.recipe).check_method(self.method)
+        recipe = find_recipe(self.recipe)
+        recipe.check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))
-        return plan.with_seed(seed).with_settings(chosen | dict(self.settings or {})), task
+        return recipe.plan_for(task).with_seed(seed).with_settings(chosen | dict(self.settings or {})), task
 
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""

@@ -15,8 +15,6 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..losses import BagLoss, CountLoss, SoftCountLoss
-from ..nn.heads import Head
 from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
@@ -37,7 +35,6 @@ __all__ = [
     "Stage",
     "TaskInfo",
     "Trained",
-    "choose_plan",
     "find_recipe",
     "model_builder",
     "temporary_files",
@@ -60,7 +57,7 @@ class Recipe:
     stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training
     about: str = ""
     plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
-    kind: type[BagLoss] | type[Head] | None = None  # of the methods that it works with; None: all
+    methods: tuple[str, ...] = ()  # that it works with, the default first; (): all
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
     uses_instance_labels: bool = True  # whether its stages learn the `training_labels` that bags may have
@@ -78,29 +75,20 @@ class Recipe:
                 errors.append(error)
         raise errors[0]
 
-    def stages_for(self, task: TaskInfo, plan: Plan, method: str, build: Callable[..., Model]) -> list[Stage]:
-        """What is trained on the bags of the task with this method; `build` is a `model_builder`."""
+    def task_for(self, task: TaskInfo, method: str, build: Callable[..., Model]) -> TaskInfo:
+        """The task with what this method adds; `build` is a `model_builder`."""
         background = build().spec.background
-        finds_share = background is not None and background.share is None
         losses = self.losses if self.resolve_method(method) == AUTO else ()
-        return self.stages(task._replace(finds_share=finds_share, losses=losses), plan)
+        return task._replace(finds_share=background is not None and background.share is None, losses=losses)
 
     def resolve_method(self, name: str) -> str:
-        """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
-        one that the recipe works with."""
-        if name != AUTO or self.losses:
-            return name
-        able = self._methods()
-        return DEFAULT_METHOD if DEFAULT_METHOD in able else able[0]
-
-    def _methods(self) -> list[str]:
-        """Those that this recipe works with."""
-        return [one.name for one in METHODS.values() if self.kind is None or issubclass(one.kind, self.kind)]
+        """What `auto` stands for: itself if this recipe weighs several losses, else its default method."""
+        return name if name != AUTO or self.losses else (*self.methods, DEFAULT_METHOD)[0]
 
     def check_method(self, name: str) -> None:
-        name, able = self.resolve_method(name), self._methods()
-        if name != AUTO and METHODS.find(name).name not in able:
-            raise InputError(f"recipe {self.name} does not work with method {name}: use method {' or '.join(able)}")
+        if name != AUTO and METHODS.find(name).name not in (self.methods or METHODS):
+            able = " or ".join(self.methods)
+            raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
     def check_instance_labels(self, method: str) -> None:
         """Refuse what cannot learn the labels of some instances."""
@@ -109,10 +97,8 @@ class Recipe:
                 f"instance labels: method {method} is a reference method and sees all of them: leave them out"
             )
         if not self.uses_instance_labels:
-            able = ", ".join(other.name for other in RECIPES.values() if other.uses_instance_labels)
-            raise InputError(
-                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave them out"
-            )
+            cure = "use another recipe, or leave them out"
+            raise InputError(f"instance labels: recipe {self.name} cannot learn a part of them: {cure}")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
@@ -120,27 +106,20 @@ for recipe in (
     Recipe("quick", plan=single.quick),
     Recipe("paper", plan=single.paper),
     Recipe("augmented", plan=single.augmented),
-    Recipe("mpem", mpem.stages, plan=mpem.plan, kind=CountLoss, uses_instance_labels=False),
-    Recipe("forest", forest.stages, plan=forest.plan, kind=SoftCountLoss, uses_instance_labels=False),
+    Recipe("mpem", mpem.stages, plan=mpem.plan, methods=mpem.METHODS, uses_instance_labels=False),
+    Recipe("forest", forest.stages, plan=forest.plan, methods=(forest.METHOD,), uses_instance_labels=False),
     Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
 ):
     register(replace(recipe, about=ABOUT[recipe.name]))
 
 
-def choose_plan(name: str, task: TaskInfo) -> tuple[Plan, str]:
-    """The plan of a recipe and, for `default`, why it was chosen."""
-    if name == DEFAULT:
-        return find_recipe("census").plan_for(task), f"recipe census (chosen for {_why_census(task)})"
-    return find_recipe(name).plan_for(task), f"recipe {name}"
-
-
 def find_recipe(name: str) -> Recipe:
-    """The recipe of this name, the package's or your own.
+    """The recipe of this name, the package's or your own. The default is `census`.
 
     >>> find_recipe("paper").plan_for(TaskInfo("cifar10")).training.epochs
     1500
     """
-    return RECIPES.find(name, f", {DEFAULT}")
+    return RECIPES.find("census" if name == DEFAULT else name, f", {DEFAULT}")
 
 
 def model_builder(
@@ -185,32 +164,18 @@ def train_by_plan(
     instance labels, unless the method is a reference method.
     """
     recipe = RECIPES[plan.recipe]
-    named = recipe.resolve_method(method)
-    if not sees_instance_labels(named):
+    sees_all = sees_instance_labels(recipe.resolve_method(method))
+    if not sees_all:
         same, train = val is train, train.without_instance_labels()
         val = train if same else val.without_instance_labels()
-    task = (task or TaskInfo.of(train)).with_bags(train)
-    task = task._replace(losses=recipe.losses if named == AUTO else ())
+    task = recipe.task_for((task or TaskInfo.of(train)).with_bags(train), method, build)
     run = Run(train, val, plan, build, task, folder, title, device, eager, log, callbacks)
     if chosen is not None:
         return train_again(chosen, run)
 
     def stages_for(run: Run) -> list[Stage]:
-        return recipe.stages_for(run.task, plan, named, build)
+        return recipe.stages(run.task, plan)
 
-    if plan.assumed_wrong == 0 or sees_instance_labels(named):
+    if plan.assumed_wrong == 0 or sees_all:
         return run_stages(stages_for(run), run)
     return train_without_wrong_labels(run, stages_for)
-
-
-def _why_census(task: TaskInfo) -> str:
-    """It measures best for all instances; what it begins with depends on them."""
-    if task.vectors:
-        return "vectors"
-    if task.tiny:
-        return "images of {}x{}".format(*task.shape[:2])
-    if not task.on_gpu:
-        return "images on a CPU: it begins with features of their patches"
-    if task.label_preserving is not None:
-        return "images on a GPU"
-    return "images on a GPU; the bags choose how images are augmented, which --like SOURCE skips"

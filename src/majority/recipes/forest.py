@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any, Literal
 
 import torch
 
@@ -17,14 +17,12 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError
 from ..nn.backbones.trees import Trees
-from ..nn.heads import InstanceHead
 from ..nn.model import Model, build_model
 from ..predict.evaluate import all_batches, evaluate, outputs
 from ..training.distributed import from_first
 from ..training.settings import Settings
 from ..training.state import Fitted
-from .census.members import Correction, find_correction, grow_forest, label_probabilities
-from .census.table import make_table
+from .census.members import LOWEST, Correction, class_shares, forest_member, make_table
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
@@ -47,30 +45,23 @@ def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float =
     if (bags.labels >= 0).sum() < FEWEST_BAGS:
         raise InputError(f"a forest needs at least {FEWEST_BAGS} bags whose label names one class: label more bags")
     empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
-    table = make_table(bags, judges, empty.normalise, seed)
-    known = table.training(classes)
-    forests = [grow_forest(part, seed + fold) for fold, part in enumerate(known)]
-    (scores,) = table.cross_fit([[partial(label_probabilities, forest, classes)] for forest in forests], classes)
-    shares = known[0].label_shares
+    forests, correction, _ = forest_member(make_table(bags, judges, empty.normalise, seed), seed, wrong)
     trees = Trees.of(forests, classes)
-    _correct(trees, find_correction(scores, table.everything, shares, wrong), shares)
+    _correct(trees, correction)
     model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
     model.see_labels(bags.bag_labels)
-    assert isinstance(model.head, InstanceHead)
-    with torch.no_grad():
-        model.head.classifier.weight.copy_(torch.eye(classes))
-        model.head.classifier.bias.zero_()
+    head: Any = model.head
+    head.classifier.load_state_dict({"weight": torch.eye(classes), "bias": torch.zeros(classes)})
     return model
 
 
-def _correct(trees: Trees, correction: Correction, label_shares: torch.Tensor) -> None:
+def _correct(trees: Trees, correction: Correction) -> None:
     """`correct_scores` and the pool of this correction, as an affine map, weight and offsets."""
-    of_classes = label_shares ** (1 - correction.strength)
-    of_classes = of_classes / of_classes.sum()
-    ratios = of_classes / label_shares
+    of_classes = class_shares(correction.label_shares, correction.strength)
+    ratios = of_classes / correction.label_shares
     trees.shift.copy_(of_classes)
     trees.matrix.copy_((torch.diag(ratios) - torch.outer(of_classes, ratios)) / correction.signal)
-    trees.lowest.copy_(1e-3 * of_classes)
+    trees.lowest.copy_(LOWEST * of_classes)
     trees.weight.fill_(correction.pool.weights[0])
     trees.offsets.copy_(torch.tensor(correction.pool.offsets))
 
@@ -93,25 +84,20 @@ def _grow(run: Run) -> Model:
 
 def _judge(run: Run, model: Model) -> Fitted:
     """The figures of its only epoch."""
-    start = time.perf_counter()
-    loss, right = _loss_of(run, model, run.train)
-    fitted = Fitted(0, loss, "train_loss")
-    record = {"epoch": 0, "train_loss": loss, "train_bag_accuracy": right, "learning_rate": 0.0}
-    if run.epochs is None:
-        loss, right = _loss_of(run, model, run.val)
-        fitted = Fitted(0, loss, "val_loss")
-        record |= {"val_loss": loss, "val_bag_accuracy": right}
-    fitted.seconds = record["seconds"] = time.perf_counter() - start
-    fitted.history.append(record)
-    return fitted
+    start, record = time.perf_counter(), {"epoch": 0, "learning_rate": 0.0}
+    judged = {"train": run.train} if run.epochs is not None else {"train": run.train, "val": run.val}
+    for part, bags in judged.items():
+        record[f"{part}_loss"], record[f"{part}_bag_accuracy"] = _loss_of(run, model, bags)
+    seconds = record["seconds"] = time.perf_counter() - start
+    name: Literal["val_loss", "train_loss"] = "val_loss" if "val" in judged else "train_loss"
+    return Fitted(0, record[name], name, seconds, history=[record])
 
 
 def _loss_of(run: Run, model: Model, bags: Bags) -> tuple[float, float]:
     """The mean loss of the labels, and the share of bags that are right by count."""
     device, labelled = choose_device(run.device), bags.with_labels()
-    model.to(device)
     found = []
-    for batch, output in outputs(model, all_batches(labelled, device)):
+    for batch, output in outputs(model.to(device), all_batches(labelled, device)):
         losses = model.head.losses(output, batch.segments, batch.target)
         found.append((losses, model.bags_right(output, batch.segments, batch.target)))
     loss, right = (torch.cat([part[i].float() for part in found]).mean().item() for i in range(2))

@@ -34,6 +34,7 @@ from .features import gather_rows
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
+METHODS = ("count", "soft-count", "count-only", "log-mean")  # that count
 LEFT_OUT = "left-out.npz"  # in the folder of a stage; for each instance of the training bags, in their order:
 # `candidates`, whether it is not predicted as the bag's label, and `left_out`, whether it was left out of the count
 
@@ -45,8 +46,7 @@ class MpemSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         if not (self.ratios and all(0 < r <= 1 for r in self.ratios) and len({*self.ratios}) == len(self.ratios)):
-            shown = ",".join(map(str, self.ratios)) or "(none)"
-            raise InputError(f"mpem.ratios {shown}: give numbers above 0 and up to 1, each once")
+            raise InputError(f"mpem.ratios is {[*self.ratios]}: give numbers above 0 and up to 1, each once")
 
 
 def plan(task: TaskInfo) -> Plan:
@@ -65,9 +65,14 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
 def train_without_unlikely(run: Run, model: Model, ratio: float) -> Fitted:
     distance, keep = _distance_and_mask(run, ratio)
     fitted = run.fit(model, keep=keep)
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:  # given a path, numpy would append .npz to it
+            np.savez_compressed(file, candidates=distance >= 0, left_out=~keep)
+
     folder = run.folder
     if folder is not None:
-        from_first(lambda: _write_left_out(folder / LEFT_OUT, distance >= 0, ~keep))
+        from_first(lambda: write_atomically(folder / LEFT_OUT, write))
     return fitted
 
 
@@ -76,9 +81,8 @@ def choose_ratio(run: Run) -> dict[str, Any]:
     best = min(losses, key=lambda ratio: losses[ratio])  # the first of equal ones
     share = float(np.mean(~_distance_and_mask(run, best)[1]))
     about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in losses.items()}, "left_out": share}
-    chosen = f"r = {best:g}, chosen by the loss of the validation bags"
-    lines = {"left out": f"{100 * share:.0f} % of the training instances: {chosen}"}
-    return {"mpem": about, "kept": f"r{best}", "lines": lines}
+    line = f"{100 * share:.0f} % of the training instances: r = {best:g}, chosen by the loss of the validation bags"
+    return {"mpem": about, "kept": f"r{best}", "lines": {"left out": line}}
 
 
 def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:
@@ -87,23 +91,13 @@ def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     return distance, keep_mask(distance, run.train.sizes, ratio)
 
 
-def _write_left_out(path: Path, candidates: np.ndarray, left_out: np.ndarray) -> None:
-    def write(draft: Path) -> None:
-        with draft.open("wb") as file:  # given a path, numpy would append .npz to it
-            np.savez_compressed(file, candidates=candidates, left_out=left_out)
-
-    write_atomically(path, write)
-
-
 # ---------------------------------------------------------------------- which instances are unlikely
 
 
 def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
     """(n,) distance of each instance to the mean feature of its bag's label, see `distances`."""
 
-    def read(
-        batch: Batch, features: Tensor
-    ) -> Tensor:  # features, predicted class, whether the bag was predicted right
+    def read(batch: Batch, features: Tensor) -> Tensor:  # and predicted class, and whether the bag's was right
         output = model.aggregate(features, batch.segments)
         right = batch.segments.spread(batch.target.allows(output.bag_log_probs.argmax(dim=1)))
         return torch.cat([features, output.instance_log_probs.argmax(dim=1)[:, None], right[:, None]], dim=1).cpu()

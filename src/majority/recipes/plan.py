@@ -12,20 +12,11 @@ from annotated_types import Ge, Le
 from ..data.bags import Bags
 from ..data.labels import WINNER
 from ..errors import InputError, closest
-from ..fields import check_fields, setting_names, with_setting
+from ..fields import check_fields, with_setting
 from ..files import flatten
 from ..nn.model import TINY_IMAGE
 from ..training.settings import Settings
 
-SHORTHANDS = {  # options of the command that are short for one setting of the plan
-    "backbone": "backbone",
-    "epochs": "training.epochs",
-    "patience": "training.patience",
-    "batch_bags": "training.batch_bags",
-    "learning_rate": "training.learning_rate",
-    "max_instances": "training.max_instances",
-    "compile": "training.compile",
-}
 MOST_WRONG = 0.45  # share of wrong labels: with two classes, labels of which half are wrong say nothing
 OF_UNKNOWN_IMAGES = ("crop", "resized-crop", "cutout", "noise")  # orientation and colour stay as they are
 
@@ -47,18 +38,9 @@ class TaskInfo(NamedTuple):
     losses: tuple[str, ...] = ()  # the methods whose losses are weighed; none if one method is named
 
     @classmethod
-    def of(
-        cls,
-        train: Bags,
-        source: str = "",
-        on_gpu: bool = False,
-        label_preserving: Sequence[str] | None = None,
-        mixed_views: bool = False,
-    ) -> TaskInfo:
-        """For training on these bags."""
-        known = None if label_preserving is None else tuple(label_preserving)
-        task = cls(source, train.store.shape[1:], on_gpu, label_preserving=known, mixed_views=mixed_views)
-        return task.with_bags(train)
+    def of(cls, train: Bags, source: str = "", on_gpu: bool = False, **known: Any) -> TaskInfo:
+        """For training on these bags; `known` is what is known of the images of this source."""
+        return cls(source, train.store.shape[1:], on_gpu, **known).with_bags(train)
 
     def with_bags(self, train: Bags) -> TaskInfo:
         counts = train.bag_labels.counts[train.voting_classes]
@@ -124,28 +106,24 @@ class Plan:
         3
         """
         plan = self
+        known = [*flatten(self.as_dict())][1:]  # without the recipe
+        groups = {name.partition(".")[0] for name in known}
         for name, value in settings.items():
-            plan = plan._with_setting(name, value)
+            group, _, rest = name.partition(".")
+            if group not in groups or name == self.recipe:
+                raise InputError(f"recipe {self.recipe} has no setting {name}: {_suggest(name, known)}")
+            if group == self.recipe:
+                plan = replace(plan, own=with_setting(plan.own, rest, value, name))
+            else:
+                plan = with_setting(plan, name, value, name)
         return plan
 
-    def _with_setting(self, name: str, value: Any) -> Plan:
-        first, _, rest = name.partition(".")
-        if first == self.recipe and self.own is not None and rest:
-            return replace(self, own=with_setting(self.own, rest, value, name))
-        if first in ("recipe", "own", self.recipe) or first not in {item.name for item in fields(self)}:
-            raise InputError(f"recipe {self.recipe} has no setting {name}: {self._suggest(name)}")
-        return with_setting(self, name, value, name)
 
-    def _suggest(self, name: str) -> str:
-        """What may be meant by a setting that does not exist: a near name, or else all that there are."""
-        own = [] if self.own is None else setting_names(self.own, f"{self.recipe}.")
-        names = [each for each in (*setting_names(replace(self, own=None)), *own) if each not in ("recipe", "own")]
-        by_end = {each.rpartition(".")[2]: each for each in reversed(names)}
-        similar = closest(name, names) if "." in name else by_end.get(closest(name, by_end) or "")
-        if similar:
-            return f"did you mean {similar}?"
-        group, dot, _ = name.partition(".")
-        return f"it has {', '.join(names)}{f' (settings of recipe {group} need --recipe {group})' if dot else ''}"
+def _suggest(name: str, known: Sequence[str]) -> str:
+    """What may be meant by a setting that does not exist: one whose last part is similar, or all that there are."""
+    by_end = {each.rpartition(".")[2]: each for each in reversed(known)}
+    similar = by_end.get(closest(name.rpartition(".")[2], by_end) or "")
+    return f"did you mean {similar}?" if similar else f"it has {', '.join(known)}"
 
 
 def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import torch
 
@@ -15,14 +14,18 @@ from ..errors import InputError
 from ..fields import from_json
 from ..files import read_json, read_lines, write_json
 from ..nn.model import Model
-from ..nn.weights import Weights, check_weights, read_weights, write_weights
+from ..nn.weights import check_weights, read_weights, write_weights
 from ..training.distributed import from_first
-from ..training.progress import Progress, show_stages
+from ..training.progress import show_stages
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.state import Fitted
-from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage, kept_stage
+from .stages import Result, Run, Stage, kept_result
 
+STAGES = "stages"  # the folder of the stages
+ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
+REFIT = "refit"  # the folder of a second training, on all bags
 OUTCOME, WEIGHTS = "outcome.json", "weights.safetensors"
+REMOVE = "remove it and run again, which trains this stage again"
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,13 @@ class Trained:
 
     def summary(self) -> dict[str, Any]:
         """Best epoch and epochs of the model; seconds of all stages."""
-        before = [] if self.first is None else [*self.first.trainings.values()]
-        new = [one for one in self.trainings.values() if all(one is not other for other in before)]
+        trainings = [*(self.first.trainings.values() if self.first else ()), *self.trainings.values()]
+        each = {id(fitted): fitted for fitted in trainings}.values()  # the second training takes over some of the first
         summary: dict[str, Any] = {
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
-            "seconds": round(sum(fitted.seconds for fitted in before + new), 3),
-            "capture_seconds": round(sum(fitted.capture_seconds for fitted in before + new), 3),
+            "seconds": round(sum(fitted.seconds for fitted in each), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in each), 3),
         }
         if len(self.stages) > 1:
             summary["stages"] = {
@@ -68,27 +71,25 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
     _check(stages)
     results = dict(given or {})
     needed = needed_stages(stages, results)
-    once = {stage.name for stage in stages if stage.once}
     with show_stages(run.title, sum(stage.epochs for stage in needed)) as progress:
-        own = replace(run, callbacks=[*filter(None, [progress]), *run.callbacks], results=results)
+        callbacks = [*filter(None, [progress]), *run.callbacks]
         for number, stage in enumerate(needed, start=1):
-            _free_networks(results, needed[number - 1 :], once)
-            own = replace(own, stage=stage)
-            if len(stages) == 1:  # in the run folder itself; for callbacks, a further training is its only stage
-                results[stage.name] = _train(own, stage.start(own), run.phase)
-            else:
-                folder = run.folder and run.folder / STAGES / stage.name
+            own = replace(run, callbacks=callbacks, results=results, stage=stage)
+            if len(stages) > 1:
                 title = run.title and f"stage {number} of {len(needed)}: {stage.name} · {run.title}"
-                results[stage.name] = _run_stage(replace(own, folder=folder, title=title))
+                own = replace(own, folder=run.folder and run.folder / STAGES / stage.name, title=title)
+                results[stage.name] = _run_stage(own)
+            else:  # in the run folder itself; for callbacks, a further training is its only stage
+                results[stage.name] = _train(own, stage.start(own), run.phase)
             if progress is not None:
                 progress.before += stage.epochs
-    names = [stage.name for stage in stages if stage.name in results]
-    about = merge(results[name].about for name in names)
+    found = {stage.name: results[stage.name] for stage in stages if stage.name in results}
+    about = merge(result.about for result in found.values())
     about.pop("kept", None)
-    kept = results[kept_stage(results, names[-1])]
+    kept = kept_result(results, stages[-1].name)
     if kept.fitted is None:
-        raise InputError(f"stage {names[-1]} trains no network: let the last stage do so, or give one as `kept`")
-    return Trained(kept.model, kept.fitted, stages, {name: results[name] for name in names}, about)
+        raise InputError(f"stage {stages[-1].name} trains no network: let the last stage do so, or give one as `kept`")
+    return Trained(kept.model, kept.fitted, stages, found, about)
 
 
 def run_again(trained: Trained, run: Run) -> Trained:
@@ -102,22 +103,16 @@ def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[
     """Those that have to be run for the last one, if the results of some are given."""
     if not given:
         return list(stages)
-    by_name = {stage.name: stage for stage in stages}
+    inputs = {stage.name: stage.inputs for stage in stages}
+    for name, result in given.items():
+        inputs[name] = (result.about["kept"],) if "kept" in result.about else ()
     needed, open_names = set[str](), [stages[-1].name]
     while open_names:
         name = open_names.pop()
         if name not in needed:
             needed.add(name)
-            kept = given[name].about.get("kept") if name in given else None
-            open_names += by_name[name].inputs if name not in given else [kept] if kept else []
+            open_names += inputs[name]
     return [stage for stage in stages if stage.name in needed and stage.name not in given]
-
-
-def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: set[str]) -> None:
-    """Those that none of these stages uses, and that are not kept."""
-    used = {name for stage in stages for name in stage.inputs} | kept
-    used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
-    results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
 
 
 def _check(stages: Sequence[Stage]) -> None:
@@ -160,7 +155,7 @@ def _run_stage(run: Run) -> Result:
         from_first(lambda: _write(folder, result))
     else:
         fitted, weights = saved
-        check_weights(weights, model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE_FILE)
+        check_weights(weights, model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE)
         model.load_state_dict(weights)
         result = Result(model, fitted)
     model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
@@ -174,8 +169,8 @@ def _run_stage(run: Run) -> Result:
 def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
     """What the stage chooses, or has chosen before."""
     file = None if run.folder is None else run.folder / OUTCOME
-    saved = from_first(lambda: _read_choice(file))
-    if saved is not None:
+    saved = from_first(lambda: read_json(file, REMOVE).get("chosen") if file and file.exists() else None)
+    if isinstance(saved, dict):
         return saved
     found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
     about: dict[str, Any] = from_first(lambda: found)
@@ -183,13 +178,13 @@ def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> dict[str, Any]
         run.log(f"{title}: {line}")
     for warning in about.get("warnings", []):
         run.log(f"warning: {warning}")
-    from_first(lambda: _write_choice(file, about))
+    from_first(lambda: _write_json(file, {"chosen": about}))
     return about
 
 
 def _train(run: Run, model: Model, shown: str) -> Result:
     """Train; `shown` is the stage's name for callbacks, which are not told of one without a name or a training."""
-    callbacks = [one for one in run.callbacks if not isinstance(one, Progress)] if shown and run.stage.settings else []
+    callbacks = run.callbacks if shown and run.stage.settings else ()
     for callback in callbacks:
         callback.on_stage_start(shown)
     fitted: Any = run.stage.train(run, model)
@@ -199,50 +194,31 @@ def _train(run: Run, model: Model, shown: str) -> Result:
 
 
 def _write(folder: Path | None, result: Result) -> None:
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_weights(folder / WEIGHTS, result.model.state_dict())
-    if result.fitted is not None:
-        write_json(folder / OUTCOME, result.fitted.outcome)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_weights(folder / WEIGHTS, result.model.state_dict())
+        if result.fitted is not None:
+            _write_json(folder / OUTCOME, result.fitted.outcome)
+            (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _read(stage: Stage, folder: Path | None) -> tuple[Fitted | None, Weights] | None:
+def _write_json(file: Path | None, content: Mapping[str, Any]) -> None:
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, content)
+
+
+def _read(stage: Stage, folder: Path | None) -> tuple[Fitted | None, dict[str, torch.Tensor]] | None:
     """How a finished stage was trained, and its weights."""
-    if folder is None or not all(
-        (folder / name).exists() for name in (WEIGHTS, *([OUTCOME] if stage.settings else []))
-    ):
+    files = (WEIGHTS, OUTCOME) if stage.settings else (WEIGHTS,)
+    if folder is None or not all((folder / name).exists() for name in files):
         return None
     (folder / CHECKPOINT).unlink(missing_ok=True)
     fitted = None
     if stage.settings is not None:
-        fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE_FILE), folder / OUTCOME, REMOVE_FILE)
-        fitted.history = read_lines(folder / METRICS, REMOVE_FOLDER)
-        if fitted.best_epoch >= fitted.epochs:
-            found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
-            raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")
-    return fitted, read_weights(folder / WEIGHTS, REMOVE_FILE)[0]
-
-
-def _write_choice(file: Path | None, about: dict[str, Any]) -> None:
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, {"chosen": about, "checksum": _checksum(about)})
-
-
-def _read_choice(file: Path | None) -> dict[str, Any] | None:
-    if file is None or not file.exists():
-        return None
-    saved = read_json(file, REMOVE_FILE)
-    about = saved.get("chosen")
-    if not isinstance(about, dict) or saved.get("checksum") != _checksum(about):
-        raise InputError(f"{file} is damaged (it was changed): {REMOVE_FILE}")
-    return about
-
-
-def _checksum(chosen: Mapping[str, Any]) -> int:
-    return crc32(json.dumps(chosen, sort_keys=True).encode())
+        fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE), folder / OUTCOME, REMOVE)
+        fitted.history = read_lines(folder / METRICS, REMOVE)
+    return fitted, read_weights(folder / WEIGHTS, REMOVE)[0]
 
 
 def temporary_files(folder: Path) -> list[Path]:

@@ -19,27 +19,22 @@ from ..training.state import Fitted
 from .plan import Plan, TaskInfo
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
-STAGES = "stages"  # the folder of the stages
-ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
-REFIT = "refit"  # the folder of a second training, on all bags
-REMOVE_FILE = "remove it and run again, which trains this stage again"
-REMOVE_FOLDER = "remove the folder of this stage and run again"
 
 
 @dataclass(frozen=True)
 class Result:
     """What a stage leaves for later ones."""
 
-    model: Any = None  # a Model, of a stage that has one and that is still needed
+    model: Any = None  # a Model, of a stage that has one
     fitted: Any = None  # Fitted, of a stage that was trained
     about: Mapping[str, Any] = field(default_factory=dict)  # what a stage has chosen
 
 
-def kept_stage(results: Mapping[str, Result], name: str) -> str:
-    """This stage, or the one whose network it has chosen."""
+def kept_result(results: Mapping[str, Result], name: str) -> Result:
+    """Of this stage, or of the one whose network it has chosen."""
     while "kept" in results[name].about:
         name = results[name].about["kept"]
-    return name
+    return results[name]
 
 
 def start_from_inputs(run: Run) -> Model:
@@ -111,19 +106,8 @@ class Run:
         objective.remaining_wrong = self.remaining_wrong
         if self.epochs is not None:
             val, settings = None, replace(settings, epochs=self.epochs[self.stage.name])
-        return fit(
-            model,
-            train,
-            val,
-            settings,
-            device=self.device,
-            folder=self.folder,
-            title=self.title,
-            eager=self.eager,
-            callbacks=self.callbacks,
-            objective=objective,
-            **options,
-        )
+        given = {name: getattr(self, name) for name in ("device", "folder", "title", "eager", "callbacks")}
+        return fit(model, train, val, settings, objective=objective, **given, **options)
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` returns; it is called by the first stage that needs it."""
@@ -137,12 +121,12 @@ class Run:
 
     def network(self, stage: str) -> Model:
         """What an earlier stage has trained, or chosen."""
-        model: Model = self.results[kept_stage(self.results, stage)].model
+        model: Model = kept_result(self.results, stage).model
         return model
 
     def loss(self, stage: str) -> float:
         """The lowest validation loss of that network; of its training, if it keeps the last epoch."""
-        loss: float = self.results[kept_stage(self.results, stage)].fitted.best_loss
+        loss: float = kept_result(self.results, stage).fitted.best_loss
         return loss
 
     def chosen(self, stage: str) -> Mapping[str, Any]:

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..data.bags import Bags
-from ..data.labels import BagLabels
 from ..errors import count_noun
 from ..nn.model import Model
-from ..predict.label_likelihood import Judged, label_evidence
+from ..predict.label_likelihood import label_evidence
 from .losses import predicted_shares
-from .running import Trained, merge, run_again, run_stages
-from .stages import ROBUST, Run, Stage
+from .running import ROBUST, Trained, merge, run_again, run_stages
+from .stages import Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
@@ -33,20 +32,14 @@ def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]
     """Run the stages; if labels seem to be wrong, run them again without these, but for those that need no labels."""
     listed = stages_for(run)
     first = run_stages([*listed, Stage(NAME, inputs=(listed[-1].name,), choose=_find)], run)
-    found = first.about["wrong_labels"]
-    corrections: dict[str, str] = found["corrections"]
-    if not corrections:
+    if not first.about["wrong_labels"]["corrections"]:
         return first
-    relabelled = sum(label != "" for label in corrections.values())
-    run.log(
-        f"about {100 * found['share']:.0f} % of the labels seem to be wrong: training again with other labels of "
-        f"{relabelled} bags and without the labels of {len(corrections) - relabelled} (majority review lists such bags)"
-    )
-    again = with_corrections(run, found)
+    run.log("training again without the wrong labels (majority review lists such bags)")
+    again = with_corrections(run, first.about["wrong_labels"])
     given = {stage.name: first.results[stage.name] for stage in first.stages if stage.once}
     second = run_stages(stages_for(again), again, given)
-    about = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
-    return replace(second, first=first, about=merge([second.about, about]))
+    found = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
+    return replace(second, first=first, about=merge([second.about, found]))
 
 
 def _find(run: Run) -> dict[str, Any]:
@@ -57,7 +50,7 @@ def _find(run: Run) -> dict[str, Any]:
 
 def train_again(trained: Trained, run: Run) -> Trained:
     """On all bags, with the labels that the first training found: see `run_again`."""
-    return run_again(trained, _without_wrong_labels(run, run.val, trained.about.get("wrong_labels", {})))
+    return run_again(trained, _corrected(run, run.val, trained.about.get("wrong_labels", {})))
 
 
 def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
@@ -66,12 +59,11 @@ def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
     folder, title = run.folder and run.folder / ROBUST, run.title and f"{run.title}, again"
     again = replace(run, phase=ROBUST, folder=folder, title=title, shared={})
     if run.val is run.train:
-        corrected = _without_wrong_labels(again, run.val, about)
+        corrected = _corrected(again, run.val, about)
         return replace(corrected, val=corrected.train)
-    val = _correct(run.val, about["corrections"], first=len(run.train))
-    if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
-        val = run.val
-    return _without_wrong_labels(again, val, about)
+    val = _relabel(run.val, about, first=len(run.train))
+    # labels of which some are wrong choose better than none
+    return _corrected(again, val if val.bag_labels.known.any() else run.val, about)
 
 
 def find_wrong_labels(
@@ -91,29 +83,21 @@ def find_wrong_labels(
     if share is None:
         share = max(tried, key=lambda one: tried[one])
         share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0
-    about: dict[str, Any] = {"share": share, "log_likelihoods": {f"{one:g}": value for one, value in tried.items()}}
-    about |= {"bags": len(numbers), "corrections": {}}
-    if share == 0:
-        return about
-    judged = evidence.judge(share)
-    winners, names = judged.winner, [train.classes[number] for number in train.voting_classes.tolist()]
-    for i in _without_last_of_class(judged, evidence.labels, int(np.searchsorted(numbers, len(train)))):
-        winner = int(winners[i])
-        sure = judged.probabilities[i, winner] >= SURE
-        about["corrections"][str(numbers[i])] = names[winner] if sure else ""
-    return about
-
-
-def _without_last_of_class(judged: Judged, given: BagLabels, of_training: int) -> list[int]:
-    """The contradicted labels, without the least doubtful one of a class that would have no training bag left; the
-    first `of_training` labels are those of training bags."""
-    kept = np.zeros(len(given), bool)
-    training = given.take(np.arange(of_training))
-    for number in training.named_classes():
-        bags = np.flatnonzero(training.ranks(number))
-        if judged.contradicted[bags].all():
-            kept[bags[judged.wrong[bags].argmin()]] = True
-    return np.flatnonzero(judged.contradicted & ~kept).tolist()
+    corrections: dict[str, str] = {}
+    if share:
+        judged = evidence.judge(share)
+        contradicted = judged.contradicted.copy()
+        training = evidence.labels.take(np.flatnonzero(numbers < len(train)))
+        for number in training.named_classes():
+            bags = np.flatnonzero(training.ranks(number))
+            if judged.contradicted[bags].all():  # no training bag would be left: the least doubtful one stays
+                contradicted[bags[judged.wrong[bags].argmin()]] = False
+        names = [train.classes[number] for number in train.voting_classes.tolist()]
+        for i in np.flatnonzero(contradicted).tolist():
+            winner = int(judged.winner[i])
+            corrections[str(numbers[i])] = names[winner] if judged.probabilities[i, winner] >= SURE else ""
+    log_likelihoods = {f"{one:g}": value for one, value in tried.items()}
+    return {"share": share, "log_likelihoods": log_likelihoods, "bags": len(numbers), "corrections": corrections}
 
 
 def describe_wrong_labels(found: Mapping[str, Any]) -> str:
@@ -122,29 +106,29 @@ def describe_wrong_labels(found: Mapping[str, Any]) -> str:
     >>> describe_wrong_labels({"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}})
     'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'
     >>> describe_wrong_labels({"share": 0.0, "bags": 250, "corrections": {}})
-    'none are assumed among 250'
+    'none of 250 are contradicted'
     """
-    share, corrections = f"about {100 * found['share']:.0f} %" if found["share"] else "none", found["corrections"]
-    if not corrections:
-        return f"{share} are assumed among {found['bags']:,}{', and no label is contradicted' * bool(found['share'])}"
-    other = sum(label != "" for label in corrections.values())
-    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of"
-    return f"{share} of {found['bags']:,}: {used} {len(corrections) - other:,}"
+    if not found["corrections"]:
+        return f"none of {found['bags']:,} are contradicted"
+    left_out = sum(label == "" for label in found["corrections"].values())
+    other = count_noun(len(found["corrections"]) - left_out, "bag")
+    share = f"about {100 * found['share']:.0f} % of {found['bags']:,}"
+    return f"{share}: the last training had other labels of {other}, and left out those of {left_out:,}"
 
 
-def _correct(bags: Bags, corrections: Mapping[str, str], first: int = 0) -> Bags:
-    """The bags with these labels, by their numbers from `first` on; other bags keep theirs."""
-    numbers = {int(bag) - first: label for bag, label in corrections.items()}
+def _relabel(bags: Bags, about: Mapping[str, Any], first: int = 0) -> Bags:
+    """The bags with other labels, by their numbers from `first` on."""
+    numbers = {int(bag) - first: label for bag, label in about["corrections"].items()}
     known = {bag: label for bag, label in numbers.items() if 0 <= bag < len(bags)}
     return bags.with_other_labels(known) if known else bags
 
 
-def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
-    """The run with corrected labels of the training bags, which new heads see. Some wrong labels are not found, and
-    some corrections are wrong."""
+def _corrected(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
+    """The run with other labels of the training bags, which new heads see. Some wrong labels are not found, and some
+    corrections are wrong."""
     if not about.get("corrections"):
         return run
-    train = _correct(run.train, about["corrections"])
+    train = _relabel(run.train, about)
 
     def build(seed: int = 0, method: str | None = None) -> Model:
         model = run.build(seed, method)

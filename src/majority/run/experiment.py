@@ -21,9 +21,9 @@ from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
 from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
-from ..recipes import DEFAULT, Trained, find_recipe, temporary_files, train_by_plan
+from ..recipes import Trained, find_recipe, temporary_files, train_by_plan
 from ..recipes.forest import baseline
-from ..recipes.stages import REFIT
+from ..recipes.running import REFIT
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.run_files import CHECKPOINT, METRICS
@@ -121,7 +121,7 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     if not has_started(folder):
         return None
     before = read_config(folder)
-    recipe = find_recipe(before.plan.recipe if config.recipe == DEFAULT else config.recipe)
+    recipe = find_recipe(config.recipe)
     plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
     requested = before.as_json() | changed | {"run": with_files(config), "plan": plan.as_dict()}

@@ -17,7 +17,7 @@ from ..log import Log
 from ..nn.backbones import check_backbone
 from ..nn.methods import check_options
 from ..nn.model import Model
-from ..recipes import DEFAULT, RECIPES, Plan, Recipe, TaskInfo, choose_plan, find_recipe, model_builder
+from ..recipes import Plan, Recipe, TaskInfo, find_recipe, model_builder
 from ..recipes.stages import Stage
 from ..training.memory import memory_warning
 from ..training.validation import check_all_known, check_bags_per_process, check_label_kinds, check_weights
@@ -27,7 +27,6 @@ from .folder import environment
 from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
 
 MANY = 10**6  # more classes and larger bags allow more scenarios
-REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
 
 
 class Planned(NamedTuple):
@@ -38,7 +37,6 @@ class Planned(NamedTuple):
     task: TaskInfo
     stages: list[Stage]
     record: RunRecord  # as it is written to config.json
-    reason: str  # why this recipe
     build: Callable[..., Model]  # a fresh network by its seed
 
 
@@ -61,7 +59,7 @@ def adapt(plan: Plan, config: RunConfig) -> Plan:
 def check_config(config: RunConfig) -> None:
     """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
     check_options(config.method, config.method_options)
-    reference = find_recipe(REFERENCE_RECIPE if config.recipe == DEFAULT else config.recipe)
+    reference = find_recipe(config.recipe)
     reference.check_method(config.method)
     plan = reference.check_settings(config.plan_settings, config.seed)
     if plan.backbone != "auto":
@@ -97,12 +95,11 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         keep_freed_memory()
     if config.like is not None and task.vectors:
         raise InputError(f"like {config.like}: it is for images, and these instances are vectors: leave it out")
-    plan, reason = choose_plan(config.recipe, task)
-    plan = adapt(plan, config)
-    recipe = RECIPES[plan.recipe]
+    recipe = find_recipe(config.recipe)
+    plan = adapt(recipe.plan_for(task), config)
     method = recipe.resolve_method(config.method)
     build = builder(plan, config, train)
-    stages = recipe.stages_for(task, plan, method, build)
+    stages = recipe.stages(recipe.task_for(task, config.method, build), plan)
     for stage in stages:
         if stage.settings is not None:
             check_bags_per_process(train, stage.settings)
@@ -121,7 +118,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         embedding=data.source.embedding,
         environment=Environment(**environment(device)),
     )
-    planned = Planned(config, plan, task, stages, record, reason, build)
+    planned = Planned(config, plan, task, stages, record, build)
     planned = _check_bags(planned, data, before, log)
     if config.labels.answers is not None and not len(used_instances(train)) and not planned.record.refit:
         what = f"instance_labels {config.labels.instance_labels}: no answer is about an instance of a training bag"
@@ -170,7 +167,7 @@ def check_parts(model: Model, method: str, *parts: Bags) -> None:
 def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
     """What is worth knowing before the training."""
     config, plan, task, train = planned.config, planned.plan, planned.task, data.parts.train
-    log(f"{planned.reason}; {train}")
+    log(f"recipe {plan.recipe}; {train}")
     if config.labels.instance_labels is not None:
         used = count_noun(len(used_instances(train)), "instance")
         log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")

@@ -11,10 +11,10 @@ import majority
 from majority import Bags, Settings, build_model
 from majority.io import Parts
 from majority.recipes.census.discriminants import discriminants
-from majority.recipes.census.vectors import VectorSettings
+from majority.recipes.census.settings import HeadSettings
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
-OWN = VectorSettings(head=HEAD, teachers=1, teacher_epochs=2)
+OWN = HeadSettings(head=HEAD, teachers=1, teacher_epochs=2)
 TRAINING = Settings(epochs=2, batch_bags=16)
 
 
@@ -56,7 +56,7 @@ def train(train_census):
 def few_shares():
     """Three shares are enough to see a choice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majority.recipes.census.parts.SHARES", (0.06, 0.25, 0.6))
+        patch.setattr("majority.recipes.census.background_share.SHARES", (0.06, 0.25, 0.6))
         yield
 
 

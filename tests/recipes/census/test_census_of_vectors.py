@@ -9,12 +9,11 @@ from safetensors.torch import load_file
 
 from majority import Settings, build_model, evaluate
 from majority.recipes import Plan
-from majority.recipes.census.settings import CensusSettings
+from majority.recipes.census.settings import CensusSettings, HeadSettings
 from majority.recipes.census.trainings import linear_model, train_head, train_on_discriminants
-from majority.recipes.census.vectors import VectorSettings
 from majority.recipes.stages import Run, Stage
 
-OWN = VectorSettings(head=Settings(epochs=8, batch_bags=16, learning_rate=0.02), teachers=2)
+OWN = HeadSettings(head=Settings(epochs=8, batch_bags=16, learning_rate=0.02), teachers=2)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +73,8 @@ def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(trai
         assert all(torch.equal(started[name][1][key], distilled[key]) for key in backbone) == from_distilled, name
 
 
-def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weights(train, vectors):
+def test_without_a_bag_of_every_label_teachers_start_from_random_weights(train, vectors):
     parts, from_scratch = vectors(), ["teacher-1", "teacher-2", "student"]
-    assert list(train(parts, replace(OWN, head=None)).trainings) == from_scratch
     two_labels = parts._replace(train=parts.train.subset(np.flatnonzero(parts.train.labels < 2)))
     assert list(train(two_labels).trainings) == from_scratch
     assert list(train(parts, CensusSettings(teachers=2)).trainings) == from_scratch

@@ -8,7 +8,6 @@ import torch
 
 from majority.data.segments import Segments
 from majority.recipes.census.members import (
-    Known,
     correct_scores,
     find_correction,
     fit_linear,
@@ -30,11 +29,8 @@ def blobs():
     true = np.array([[*[label] * 8, *rng.integers(0, CLASSES, SIZE - 8)] for label in labels]).ravel()
     centres = np.array([[2.0, 0.0], [-1.0, 2.0], [-1.0, -2.0]])
     instances = torch.from_numpy((centres[true] + rng.normal(size=(len(true), 2))).astype(np.float32))
-    return Known(instances, Segments([SIZE] * BAGS), torch.from_numpy(labels), CLASSES), torch.from_numpy(true)
-
-
-def labelled(known):
-    return LabelledRows(torch.arange(len(known.instances)), known.segments, known.labels)
+    known = LabelledRows(torch.arange(len(true)), Segments([SIZE] * BAGS), torch.from_numpy(labels))
+    return instances, known, torch.from_numpy(true)
 
 
 def test_a_label_is_as_likely_as_it_is_by_all_votes_that_instances_may_cast():
@@ -64,14 +60,15 @@ def test_the_label_of_a_bag_moves_its_instances_as_bayes_rule_does():
 
 @pytest.mark.parametrize("loss", ["vote", "soft-count"])
 def test_a_linear_model_of_bag_labels_classifies_instances(blobs, loss):
-    known, true = blobs
-    for weights in fit_linear(known, loss):
-        assert (predict_linear(weights, known.instances).argmax(dim=1) == true).float().mean() > 0.9
+    instances, known, true = blobs
+    for weights in fit_linear(instances, known, CLASSES, loss):
+        assert (predict_linear(weights, instances).argmax(dim=1) == true).float().mean() > 0.9
 
 
 def test_weights_of_a_linear_model_stay_finite_on_separable_bags():
-    known = Known(torch.eye(2).repeat(40, 1) * 1e4, Segments([1] * 80), torch.tensor([0, 1] * 40), 2)
-    assert all(weights.isfinite().all() for weights in fit_linear(known, "vote", [0.0]))
+    known = LabelledRows(torch.arange(80), Segments([1] * 80), torch.tensor([0, 1] * 40))
+    instances = torch.eye(2).repeat(40, 1) * 1e4
+    assert all(weights.isfinite().all() for weights in fit_linear(instances, known, 2, "vote", [0.0]))
 
 
 def test_scores_of_labels_become_those_of_classes_as_the_mixture_of_a_bag_says():
@@ -85,23 +82,23 @@ def test_scores_of_labels_become_those_of_classes_as_the_mixture_of_a_bag_says()
 
 
 def test_a_forest_of_bag_labels_is_corrected_where_winners_are_skewed(blobs):
-    known, true = blobs
+    instances, known, true = blobs
     kept = (known.labels == 0) | (torch.arange(BAGS) < 24)
-    rows = known.segments.spread(kept)
-    skewed = Known(known.instances[rows], Segments([SIZE] * int(kept.sum())), known.labels[kept], CLASSES)
-    scores = label_probabilities(grow_forest(skewed, seed=0), CLASSES, known.instances)
-    correction = find_correction(scores, labelled(known), skewed.label_shares)
-    right = [
-        (part.argmax(dim=1) == true).float().mean() for part in (scores, correction.apply(scores, skewed.label_shares))
-    ]
+    rows = known.segments.spread(kept).nonzero().squeeze(1)
+    skewed = LabelledRows(rows, Segments([SIZE] * int(kept.sum())), known.labels[kept])
+    shares = torch.bincount(skewed.labels) / len(skewed.labels)
+    scores = label_probabilities(grow_forest(instances, skewed, seed=0), CLASSES, instances)
+    _, strength, signal, pool = find_correction(scores, known, shares)
+    corrected = pool.join([correct_scores(scores, shares, strength, signal)])
+    right = [(part.argmax(dim=1) == true).float().mean() for part in (scores, corrected)]
     assert right[1] > right[0]
 
 
 def test_a_pool_leaves_out_what_the_labels_speak_against(blobs):
-    known, true = blobs
+    _, known, true = blobs
     good = 0.7 * torch.eye(CLASSES)[true] + 0.1
     noise = torch.rand(len(true), CLASSES, generator=torch.Generator().manual_seed(0))
-    pool = find_pool([good, noise], labelled(known))
+    pool = find_pool([good, noise], known)
     assert pool.weights[1] == 0
     assert (pool.join([good, noise]).argmax(dim=1) == true).all()
 

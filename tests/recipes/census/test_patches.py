@@ -75,7 +75,7 @@ SMALL = (textures(16), textures(8, seed=1))
 
 def test_census_learns_textures_from_bags(tmp_path, train):
     logged = []
-    settings = {"training.epochs": 5, "census.head.epochs": 6, "census.teachers": None}
+    settings = {"training.epochs": 5, "census.head.epochs": 6, "census.teachers": 1}
     test = textures(20, seed=2)
     trained = train((textures(30), textures(15, seed=1)), settings=settings, log=logged.append)
     assert evaluate(trained.model, test, "cpu").summary()["instance_accuracy"] > 0.95
@@ -107,10 +107,10 @@ ADJUSTED = {"vote": -30.0, "soft-count": -30.0, "adjusted-mean": 0.0}
 def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(train, likelihoods, of_heads, of_all, method):
     """And so has the student, also where in the end a head of another loss is better."""
     likelihoods(of_heads, of_all)
-    trained = train(SMALL, settings={"census.teachers": None})
+    trained = train(SMALL, settings={"census.teachers": 1})
     assert [name for name in trained.trainings if name.startswith("teacher")] == ["teacher-1"]
     assert trained.about["losses"]["weights"]["vote"] > 0.9
     assert trained.about["losses"]["chosen"] == trained.model.spec.method == method
-    again = train((textures(24), textures(24)), settings={"census.teachers": None}, chosen=trained)
+    again = train((textures(24), textures(24)), settings={"census.teachers": 1}, chosen=trained)
     assert [*again.trainings] == [*trained.trainings]
     assert again.model.spec.method == method, "also in a training on all bags"

@@ -51,9 +51,7 @@ def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_
         return fit(run, model, bags, *given, **more)
 
     monkeypatch.setattr(Run, "fit", remember)
-    trained = train(parts, own)
-    said = {"validation_instances": len(parts.val.index)} if own.validation_instances else {}
-    assert {name: value for name, value in trained.about.items() if name != "lines"} == said, "result.json says so"
+    train(parts, own)
     val = set(parts.val.index) - set(parts.train.index)
     assert val
     for stage in ("pretrain", "student"):

@@ -47,9 +47,9 @@ def test_a_plan_of_the_recipe_is_repeated_by_options_alone():
 
 
 def test_a_run_whose_recipe_has_changed_since_is_repeated_with_the_settings_of_the_run():
-    settings = {"census.pretrain.epochs": 123, "census.head": None, "training.learning_rate": 0.5}
+    settings = {"census.pretrain.epochs": 123, "census.head.epochs": 7, "training.learning_rate": 0.5}
     words = train_command(record_of("cifar10", "census", settings=settings))
-    for option in ("--set census.pretrain.epochs=123", "--set census.head=null", "--learning-rate 0.5"):
+    for option in ("--set census.pretrain.epochs=123", "--set census.head.epochs=7", "--learning-rate 0.5"):
         assert option in words
     assert words.count("--set") == 2
 

@@ -21,17 +21,10 @@ whose share is not given, it is found first (`background_share`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..plan import Plan, TaskInfo
-from ..stages import Run, Stage
+from ..stages import Stage
 from . import images_on_cpu, images_on_gpu, tiny, vectors
-
-LISTS = {  # by the settings of the plan
-    vectors.VectorSettings: vectors.stages,
-    images_on_cpu.CpuImageSettings: images_on_cpu.stages,
-    images_on_gpu.GpuImageSettings: images_on_gpu.stages,
-}
+from .settings import HeadSettings
 
 
 def plan(task: TaskInfo) -> Plan:
@@ -43,18 +36,8 @@ def plan(task: TaskInfo) -> Plan:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    listed = LISTS.get(type(plan.own), tiny.stages)(task, plan)
-    noted = Stage("validation-instances", choose=_note_validation_instances, once=True)
-    return [noted, *listed] if plan.own.validation_instances else listed
-
-
-def _note_validation_instances(run: Run) -> dict[str, Any]:
-    if run.val is run.train:
-        return {}
-    if run.val.store is not run.train.store:
-        what = "the validation bags are in another array or file, so only training bags are learned from"
-        run.log(f"note: {what}: to learn from both, take them from one source")
-        return {}
-    number = len(run.val.index)
-    line = f"their {number:,} instances took part, but not their labels"
-    return {"validation_instances": number, "lines": {"validation bags": line}}
+    if isinstance(plan.own, images_on_gpu.GpuImageSettings):
+        return images_on_gpu.stages(task, plan)
+    if isinstance(plan.own, HeadSettings):
+        return vectors.stages(task, plan) if task.vectors else images_on_cpu.stages(task, plan)
+    return tiny.stages(task, plan)

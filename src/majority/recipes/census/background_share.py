@@ -9,19 +9,20 @@ not win.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...data.background import Background
 from ...data.bags import Bags
-from ...losses import VotingLoss
-from ...nn.heads import InstanceHead
 from ...nn.model import Model
 from ...predict.evaluate import evaluate
 from ..losses import predicted_shares
+from ..plan import TaskInfo
+from ..stages import Result, Run, Stage
+from .trainings import feature_bags
 
 SHARES = (0.03, 0.06, 0.12, 0.25, 0.4, 0.6)  # that are tried
 PRIOR_SD = 1.0  # of the log-odds of the share
@@ -30,41 +31,41 @@ UNDECIDED = 2.0  # shares whose log-likelihood is lower than the best by less th
 WIDEST = 4.0  # the largest factor between shares that are not excluded, for the share to be known
 
 
-def with_share(model: Model, share: float) -> Model:
-    """The same model with this share of the background."""
-    assert model.spec.background is not None
-    background = Background(model.spec.background.index, share)
-    model.spec = replace(model.spec, background=background)
-    assert isinstance(model.head, InstanceHead)  # only such a head has a loss that votes
-    assert isinstance(model.head.loss, VotingLoss)
-    model.head.loss.background = background
-    return model
+def share_search(task: TaskInfo, models: Sequence[Stage]) -> list[Stage]:
+    """These small models with each share of a background whose share is not known, and the choice of one."""
+    if not task.finds_share:
+        return []
+    trials = [
+        replace(model, name=f"share-{share:g}-{model.name}", start=partial(_with_share, model.start, share))
+        for share in SHARES
+        for model in models
+    ]
+    return [*trials, Stage("background", inputs=tuple(trial.name for trial in trials), choose=_choose)]
 
 
-def find_share(trials: Mapping[float, Sequence[Model]], val: Bags, device: str) -> dict[str, Any]:
-    """The share that the validation bags choose, with its figures, from models that were trained with each share."""
-    right: dict[float, float] = {}
-    winner_shares = []
-    for share, models in trials.items():
-        figures = [evaluate(model, val, device).summary() for model in models]
-        right[share] = float(np.mean([of_model["bag_accuracy"] for of_model in figures]))
-        winner_shares += [_winner_share(model, val, device) for model in models]
+def _with_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:
+    trial = Result(about={"background": {"share": share}})
+    return start(replace(run, results={**run.results, "background": trial}))
+
+
+def _choose(run: Run) -> dict[str, Any]:
+    """The share that the validation bags choose, with its figures."""
+    val, right, winner_shares = feature_bags(run)[1], dict[float, float](), list[float]()
+    for share in SHARES:
+        models = [run.network(name) for name in run.stage.inputs if name.startswith(f"share-{share:g}-")]
+        figures = [evaluate(model, val, run.device).summary()["bag_accuracy"] for model in models]
+        right[share] = float(np.mean(figures))
+        winner_shares += [_winner_share(model, val, run.device) for model in models]
     prior = expected_share(float(np.mean(winner_shares)), len(val.classes))
     found = choose_share(right, int(val.bag_labels.known.sum()), prior)
+    tried = ", ".join(f"{share:g} {100 * accuracy:.0f} %" for share, accuracy in right.items())
+    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
+    lines = {"background share": f"{found['share']:g}, estimated ({bags}: {tried})"}
+    warnings = []
     if "warning" in found:
         found["warning"] = f"background {val.classes[val.background or 0]}: {found['warning']}"
-    return found
-
-
-def describe_share(found: Mapping[str, Any]) -> str:
-    """
-    >>> tried = [{"share": 0.06, "bag_accuracy": 0.9}, {"share": 0.25, "bag_accuracy": 0.8}]
-    >>> describe_share({"share": 0.06, "prior": 0.1, "tried": tried, "validation_bags": 50})
-    '0.06, estimated (of 50 validation bags, right by count with each share: 0.06 90 %, 0.25 80 %)'
-    """
-    tried = ", ".join(f"{one['share']:g} {100 * one['bag_accuracy']:.0f} %" for one in found["tried"])
-    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
-    return f"{found['share']:g}, estimated ({bags}: {tried})"
+        warnings.append(found["warning"])
+    return {"background": found, "lines": lines, "warnings": warnings}
 
 
 def expected_share(winner_share: float, classes: int) -> float:

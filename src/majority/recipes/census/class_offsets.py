@@ -8,7 +8,7 @@ normal prior keeps them near 0 unless many labels ask for more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -46,23 +46,24 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
     labelled bags than classes, or too many classes for MOST_NUMBERS, all are 0."""
     votes = torch.zeros(len(bags.classes), dtype=torch.bool)  # (C,)
     votes[bags.voting_classes] = True
+    parameters = torch.zeros(len(votes), dtype=torch.float64, requires_grad=True)
     numbers, rows, sizes = _sample(bags, np.random.default_rng(0))
-    none = torch.zeros(len(votes), dtype=torch.float64)
     if len(numbers) < len(votes):
-        return none
+        return parameters.detach()
     labels = bags.bag_labels.take(numbers)
     labels = labels if bags.background is None else labels.without_class(bags.background)
-    n_voting = int(votes.sum())
-    rates, by_chance = map(torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), n_voting))  # (b,), (b,)
+    rates, by_chance = map(
+        torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), int(votes.sum()))
+    )  # (b,), (b,)
     allowed = torch.from_numpy(labels.allowed)  # (b, voting classes)
-    weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
     chosen = probabilities[torch.from_numpy(rows).to(probabilities.device)].cpu().double()
     log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()
-    groups = [
-        (part, Segments(of_bags, weights=None if weights is None else weights[part]))
-        for part, of_bags in _equal_sizes(sizes)
-    ]
-    parameters = none.clone().requires_grad_()
+    weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
+    groups, start = [], 0  # bags of equal size: sums over these are fast
+    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+        part = slice(start, start + size * count)
+        groups.append((part, Segments(np.full(count, size), weights=None if weights is None else weights[part])))
+        start = part.stop
     optimizer = LBFGS([parameters], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def offsets() -> Tensor:
@@ -80,7 +81,7 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
 
     optimizer.step(negative_log_posterior)
     found = offsets().detach()
-    return found if found.isfinite().all() else none
+    return found if found.isfinite().all() else torch.zeros_like(found)
 
 
 def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,21 +99,7 @@ def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
         bags.offsets[bag] + np.sort(rng.choice(size, min(size, MOST_INSTANCES), replace=False))
         for bag, size in zip(numbers.tolist(), bags.sizes[numbers].tolist(), strict=True)
     ]
-    return numbers, np.concatenate(rows), np.array([len(part) for part in rows])
-
-
-def _equal_sizes(sizes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """The rows of bags of each size, from (b,) sizes in ascending order, and the sizes of these bags: sums over bags of
-    equal size are fast.
-
-    >>> [(part.start, part.stop, of_bags.tolist()) for part, of_bags in _equal_sizes(np.array([2, 2, 3]))]
-    [(0, 4, [2, 2]), (4, 7, [3])]
-    """
-    start = 0
-    different, counts = np.unique(sizes, return_counts=True)
-    for size, count in zip(different.tolist(), counts.tolist(), strict=True):
-        yield slice(start, start + size * count), np.full(count, size)
-        start += size * count
+    return numbers, np.concatenate(rows), sizes[numbers]
 
 
 def describe_offsets(offsets: Mapping[str, float]) -> str:
@@ -120,11 +107,6 @@ def describe_offsets(offsets: Mapping[str, float]) -> str:
 
     >>> describe_offsets({"oak": 0.04, "pine": -0.31, "fir": 0.27})
     'pine -0.31, fir +0.27, oak +0.04'
-    >>> describe_offsets({"oak": 0.0, "pine": 0.0})
-    'all 0: there are fewer labelled bags than classes, or too many classes'
     """
-    if not any(offsets.values()):
-        return "all 0: there are fewer labelled bags than classes, or too many classes"
     largest = sorted(offsets, key=lambda name: -abs(offsets[name]))[:MOST_SHOWN]
-    more = f", ... ({len(offsets)} classes)" if len(offsets) > MOST_SHOWN else ""
-    return ", ".join(f"{name} {offsets[name]:+.2f}" for name in largest) + more
+    return ", ".join(f"{name} {offsets[name]:+.2f}" for name in largest)

@@ -38,19 +38,13 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=torch.float64, device=chosen)
 
-    named = int(bags.bag_labels.named.sum())  # other bags take part in the variation of instances only
-    all_named = named == len(bags)
     deviations = model.normalise.std.double()
     scale = (deviations / deviations.median()).clamp(1 / MAX_SCALE, MAX_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
 
     def sums_of(part: Bags) -> tuple[Tensor, ...]:
-        total, squares, label_sums, bag_squares = (
-            zeros(width),
-            zeros(width, width),
-            zeros(classes, width),
-            zeros(width, width),
-        )
+        total, squares = zeros(width), zeros(width, width)
+        label_sums, bag_squares = zeros(classes, width), zeros(width, width)
         for batch in all_batches(part, chosen):
             sums = zeros(len(batch.segments), width)
             weights = batch.segments.scaled_weights
@@ -60,10 +54,9 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
                 total += instances.sum(dim=0)
                 squares += instances.T @ instances
                 sums.index_add_(0, bag_ids, instances if weight is None else instances * weight)
-            means, labels = sums / batch.segments.sizes.unsqueeze(1), batch.target.labels
-            if not all_named:
-                means, labels = means[labels >= 0], labels[labels >= 0]
-            label_sums.index_add_(0, labels, means)
+            named = batch.target.labels >= 0  # other bags take part in the variation of instances only
+            means = (sums / batch.segments.sizes.unsqueeze(1))[named]
+            label_sums.index_add_(0, batch.target.labels[named], means)
             bag_squares += means.T @ means
         return total, squares, label_sums, bag_squares
 
@@ -76,7 +69,9 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     voters = torch.from_numpy(bags.voting_classes).to(chosen)
     counts = torch.from_numpy(bags.bag_labels.counts).to(label_sums)[voters]
     label_means = label_sums[voters] / counts.unsqueeze(1)
-    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - len(voters))
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (
+        int(bags.bag_labels.named.sum()) - len(voters)
+    )
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
     apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
     observed = apart.square().sum(dim=0) / (len(voters) - 1)

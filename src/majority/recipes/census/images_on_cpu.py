@@ -3,26 +3,18 @@ their soft labels; one teacher that starts from that; the student learns from th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from ...nn.backbones import COARSEST
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
 from . import tiny
-from .parts import StageList, distilled_network, heads_on_discriminants
+from .background_share import share_search
+from .parts import chained, distilled, heads_on_discriminants, numbered, student, teachers
 from .patches import stage_of_patches
-from .settings import HEAD_ON_VECTORS, CensusSettings, Number
+from .settings import HeadSettings
 
 PIXELS = 210_000_000  # that a network reads in all epochs of a stage: about three minutes on two cores
 IMAGES_PER_STEP = 128
-
-
-@dataclass(frozen=True)
-class CpuImageSettings(CensusSettings):
-    head: Settings | None = HEAD_ON_VECTORS  # None: everything starts from random weights
-    patches: bool = True  # heads on features of patches; False: everything starts from random weights
-    teachers: Number | None = None  # None: 1 after features of patches, else 3
 
 
 def plan(task: TaskInfo) -> Plan:
@@ -36,7 +28,7 @@ def plan(task: TaskInfo) -> Plan:
         warmup_epochs=epochs / 8,
         augment=task.allowed("flip", "rotate90"),
     )
-    own = CpuImageSettings(teacher_epochs=round(epochs * 5 / 6))
+    own = HeadSettings(teachers=1 if task.every_class_wins else 3, teacher_epochs=round(epochs * 5 / 6))
     backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
     return Plan(backbone=backbone, training=training, own=own, assumed_wrong=None)
 
@@ -53,11 +45,14 @@ def _pixels_read(shape: tuple[int, ...]) -> int:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    if plan.own.head is None or not plan.own.patches or not task.every_class_wins:
+    if not task.every_class_wins:
         return tiny.stages(task, plan)
-    listed = StageList(task, replace(plan, own=replace(plan.own, teachers=plan.own.teachers or 1)))
-    listed.add(stage_of_patches())
-    listed.find_share(heads_on_discriminants)
-    heads = listed.add(*heads_on_discriminants(task, plan))
-    listed.distil(heads)
-    return listed.student(listed.teachers(distilled_network), heads)
+    heads, sources = heads_on_discriminants(task, plan), numbered(plan, "distilled")
+    return chained([
+        stage_of_patches(),
+        *share_search(task, heads),
+        *heads,
+        *distilled(task, plan, heads),
+        *teachers(task, plan, sources),
+        *student(task, plan, sources, [head.name for head in heads]),
+    ])  # fmt: skip

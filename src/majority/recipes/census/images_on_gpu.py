@@ -3,12 +3,11 @@ start from both. For images of an unknown kind, the bags first choose how views 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from ...nn.model import Model
 from ...training.settings import Settings
@@ -16,21 +15,20 @@ from ...training.state import Fitted
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
-from . import tiny
-from .parts import StageList, losses_of, named
-from .settings import HEAD_EPOCHS, CensusSettings, Share, searches_views
+from .background_share import share_search
+from .parts import chained, numbered, of_each_loss, student, teachers
+from .settings import HEAD_EPOCHS, CensusSettings, Share
 from .trainings import contrast, copy_of, pretrain, pretrained, train_head
-from .views import MIX, MIXED_EPOCHS, additions_for, candidate, choose_views, describe, views_of, with_views
+from .views import ADDITIONS, CROPS, MIXED_EPOCHS, choose_views, views_of, with_addition, with_views
 
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
 @dataclass(frozen=True)
 class GpuImageSettings(CensusSettings):
-    pretrain: Settings | None = None  # contrastive pretraining; None: everything starts from random weights
-    head: Settings | None = None  # training of the head alone; None: teachers start with a head of random weights
+    pretrain: Settings = field(default_factory=Settings)  # contrastive pretraining
+    head: Settings = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5)  # noqa: RUF009
     search_epochs: Annotated[int, Ge(0), Le(10**6)] = 0  # of pretraining for each choice of views; 0: as planned
-    temperature: Annotated[float, Gt(0)] = 0.2  # of the contrastive loss
     mixed_views: Share = 0.0  # largest share of another instance that is mixed into the first views of pretraining
     teacher_epochs: Annotated[int, Ge(1), Le(10**6)] = 20
     validation_instances: bool = True
@@ -59,7 +57,7 @@ def plan(task: TaskInfo) -> Plan:
         augment=("crop", "cutout"),
         precision="bf16",
     )
-    own = GpuImageSettings(pretrain=pretrain, head=Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5))
+    own = GpuImageSettings(pretrain=pretrain)
     plan = Plan(backbone=resnet_for(task), training=training, own=own, assumed_wrong=None)
     if task.label_preserving is not None:
         return with_views(plan, views_of(task))
@@ -77,78 +75,60 @@ def _three_quarters(length: int) -> int:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    own = plan.own
-    if own.pretrain is None:
-        return tiny.stages(task, plan)
-    listed = StageList(task, plan)
-    additions = additions_for(plan, task.shape[-1]) if searches_views(plan) else ()
-    if searches_views(plan):
-        search_views(listed, additions)
-    longest = MIXED_EPOCHS if MIX in additions else 1
+    own, search = plan.own, view_search(task, plan)
+    longest = MIXED_EPOCHS if search else 1
     settings = replace(own.pretrain, epochs=longest * own.pretrain.epochs)
-    listed.add(Stage("pretrain", settings, start=_first_network, train=pretrain, once=True))
-    if own.head is None:
-        listed.find_share(tiny.trials)
-        return listed.student(listed.teachers(_from_network))
-    listed.find_share(_heads)
-    listed.add(*_heads(task, plan))
-    return listed.student(listed.teachers(_from_head))
-
-
-def _heads(task: TaskInfo, plan: Plan) -> list[Stage]:
-    """A head of each loss on the features of the pretrained network."""
-    return [
-        Stage(named("head", loss), plan.own.head, start=partial(pretrained, method=loss), train=train_head)
-        for loss in losses_of(task)
-    ]
+    heads, sources = of_each_loss(task, "head", own.head, pretrained, train_head), numbered(plan, "head")
+    return chained([
+        *search,
+        Stage("pretrain", settings, start=_first_network, train=pretrain, once=True),
+        *share_search(task, heads),
+        *heads,
+        *teachers(task, plan, sources),
+        *student(task, plan, sources),
+    ])  # fmt: skip
 
 
 def _first_network(run: Run) -> Model:
-    return run.fresh_model(method=losses_of(run.task)[0])
-
-
-def _from_head(run: Run, number: int, method: str | None) -> Model:
-    return copy_of(run, named("head", method), method)
-
-
-def _from_network(run: Run, number: int, method: str | None) -> Model:
-    return pretrained(run, method)
+    return run.fresh_model(method=(*run.task.losses, None)[0])
 
 
 # ---------------------------------------------------------------------- the views
 
 
-def search_views(listed: StageList, additions: Sequence[str]) -> None:
+def view_search(task: TaskInfo, plan: Plan) -> list[Stage]:
     """A short pretraining and a head on it for each addition to the views that may be kept, and the choice."""
-    own = listed.plan.own
+    own, trials = plan.own, list[Stage]()
+    if not own.search_epochs:
+        return trials
     brief = replace(own.pretrain, epochs=own.search_epochs)
-    trials: list[Stage] = []
-    heads: tuple[str, ...] = ()
-    for addition in (None, *additions):
-        name = f"views-{addition or 'crops'}"
-        train = partial(_pretrain_with, heads=heads, addition=addition)
-        head = Stage(f"{name}-head", own.head, start=partial(copy_of, stage=name), train=train_head)
-        trials += [Stage(name, brief, start=Run.fresh_model, train=train), head]
-        heads = (*heads, head.name)
-    listed.choose("views", partial(_choose_views, heads=heads), trials, once=True)
+    for addition in (CROPS, *ADDITIONS):
+        if addition != "grey" or task.shape[-1] == 3:  # other images have no colour to remove
+            name = f"views-{addition}"
+            train = partial(_pretrain_with, addition=addition)
+            trials.append(Stage(name, brief, start=Run.fresh_model, train=train))
+            trials.append(Stage(f"{name}-head", own.head, start=partial(copy_of, stage=name), train=train_head))
+    return [*trials, Stage("views", inputs=tuple(trial.name for trial in trials), choose=_choose_views, once=True)]
 
 
-def _losses(run: Run, heads: tuple[str, ...]) -> list[tuple[str | None, float]]:
-    """The validation loss with each addition that was tried, and before that without any."""
-    additions = [None, *(name.removeprefix("views-").removesuffix("-head") for name in heads[1:])]
-    return [(addition, run.loss(name)) for addition, name in zip(additions, heads, strict=False)]
+def _losses(run: Run) -> dict[str, float]:
+    """The validation loss with each addition that was tried so far, and before that without any."""
+    heads = [name for name in run.results if name.startswith("views-") and name.endswith("-head")]
+    return {name.removeprefix("views-").removesuffix("-head"): run.loss(name) for name in heads}
 
 
-def _pretrain_with(run: Run, model: Model, heads: tuple[str, ...], addition: str | None) -> Fitted:
-    chosen = choose_views(_losses(run, heads))[0]
-    own = with_views(run.plan, candidate(chosen, addition)).own
-    return contrast(run, model, run.train, replace(own.pretrain, epochs=run.settings.epochs), own)
+def _pretrain_with(run: Run, model: Model, addition: str) -> Fitted:
+    chosen = choose_views(_losses(run))[0]
+    own = with_views(run.plan, with_addition(chosen, addition)).own
+    settings = replace(own.pretrain, epochs=run.settings.epochs)
+    return contrast(run, model, run.train, settings, own.mixed_views)
 
 
-def _choose_views(run: Run, heads: tuple[str, ...]) -> dict[str, Any]:
-    chosen, tried = choose_views(_losses(run, heads))
+def _choose_views(run: Run) -> dict[str, Any]:
+    chosen, tried = choose_views(_losses(run))
     bags = run.validation_labels
-    losses = ", ".join(f"{describe(views)} {loss:.3f}" for views, loss in tried.items())
-    line = f"{describe(chosen)} (loss of {bags} validation bags after a short pretraining: {losses})"
+    losses = ", ".join(f"{' + '.join(views) or CROPS} {loss:.3f}" for views, loss in tried.items())
+    shown = " + ".join(chosen) or CROPS
+    line = f"{shown} (loss of {bags} validation bags after a short pretraining: {losses})"
     about = {"chosen": chosen, "tried": [{"views": views, "val_loss": loss} for views, loss in tried.items()]}
     return {"views": about | {"validation_bags": bags}, "lines": {"views": line}}

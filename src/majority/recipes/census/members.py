@@ -11,11 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ...data.bags import Bags
 from ...data.segments import Segments
+from ...nn.model import Normalise
 from ...training.optimizers import LBFGS
 from .pooling import LEAST_WRONG, LabelledRows, Pool, find_pool, label_scores, log_likelihoods
 
 FOLDS = 3
+MOST_NUMBERS = 40_000_000  # in the instances that members see; of more, the instances of random bags
+MOST_INSTANCES = 60_000
+LOSSES = ("vote", "soft-count")  # of linear models
 RIDGES = (1e-1, 1e-2, 1e-3)  # the strongest first: each starts from the one before
 SOFT_COUNT_TEMPERATURE = 0.1
 ITERATIONS = 40
@@ -23,22 +28,79 @@ TREES = 30  # of the forest of each fold
 LEAF, MOST_LEAVES = 3, 2_000  # instances in a leaf, at least; leaves of a tree, about
 STRENGTHS = (0.0, 0.5, 1.0)  # of the correction of a forest, which are tried
 SIGNALS = (0.05, 0.1, 0.3)
+LOWEST = 1e-3  # corrected score, as a share of that of a class at random
 
 Predict = Callable[[Tensor], Tensor]  # (n, d) -> (n, C)
 
 
-class Known(NamedTuple):
-    """What a member is trained on."""
+# ---------------------------------------------------------------------- bags as rows in memory
 
+
+class Table(NamedTuple):
+    """The instances that are learned from, and after these the instances of validation bags, which only judge."""
+
+    bags: Bags  # that are learned from
     instances: Tensor  # (n, d), standardised
-    segments: Segments
-    labels: Tensor  # (b,)
-    classes: int
+    sizes: np.ndarray  # (b,)
+    labels: np.ndarray  # (b,) -1: none that names one class
+    folds: np.ndarray  # (b,) in which no member is trained on it; -1: in all
+    weights: Tensor | None  # (n,)
+
+    def rows(self, which: np.ndarray) -> Tensor:  # (b,) -> positions of their instances
+        return torch.from_numpy(np.flatnonzero(np.repeat(which, self.sizes)))
+
+    def labelled(self, which: np.ndarray) -> LabelledRows:
+        which = which & (self.labels >= 0)
+        rows = self.rows(which)
+        weights = None if self.weights is None else self.weights[rows]
+        return LabelledRows(rows, Segments(self.sizes[which], weights=weights), torch.from_numpy(self.labels[which]))
 
     @property
-    def label_shares(self) -> Tensor:  # (C,)
-        counts = torch.bincount(self.labels, minlength=self.classes) + 0.5
-        return counts / counts.sum()
+    def everything(self) -> LabelledRows:
+        return self.labelled(np.ones(len(self.sizes), bool))
+
+    @property
+    def training(self) -> list[LabelledRows]:
+        """What the members of each fold are trained on: the bags of the other folds."""
+        return [self.labelled((self.folds >= 0) & (self.folds != fold)) for fold in range(FOLDS)]
+
+    def cross_fit(self, models: Sequence[Predict]) -> Tensor:  # (n, C)
+        """Predictions by a member with a model of each fold: of a bag by the model of its fold, of a bag that none was
+        trained on by the mean of all."""
+        predicted = torch.zeros(len(self.instances), len(self.bags.classes))
+        if len(others := self.rows(self.folds < 0)):
+            predicted[others] = torch.stack([model(self.instances[others]) for model in models]).mean(dim=0)
+        for fold, model in enumerate(models):
+            if len(rows := self.rows(self.folds == fold)):
+                predicted[rows] = model(self.instances[rows])
+        return predicted
+
+
+def make_table(bags: Bags, judges: Sequence[Bags], normalise: Normalise, seed: int) -> Table:
+    """Members are trained on `bags`; they and the `judges` show what the members are worth."""
+    parts = [sample(part, seed) for part in (bags, *judges)]
+    instances = torch.cat([normalise(torch.from_numpy(np.asarray(part.instances()))) for part in parts])
+    folds = np.full(sum(map(len, parts)), -1)
+    numbers = np.flatnonzero(parts[0].labels >= 0)
+    folds[numbers] = folds_of(parts[0].labels[numbers])
+    weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
+    return Table(
+        parts[0],
+        instances,
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        folds,
+        None if bags.weights is None else torch.from_numpy(np.concatenate(weights)).float(),
+    )
+
+
+def sample(bags: Bags, seed: int) -> Bags:
+    most = min(MOST_INSTANCES, MOST_NUMBERS // bags.store.shape[1])
+    if len(bags.index) <= most:
+        return bags
+    order = np.random.default_rng(seed).permutation(len(bags))
+    number = int(np.searchsorted(bags.sizes[order].cumsum(), most))
+    return bags.subset(np.sort(order[: max(number, len(bags.classes))]))
 
 
 def folds_of(labels: np.ndarray) -> np.ndarray:
@@ -55,20 +117,28 @@ def folds_of(labels: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- linear models
 
 
-def fit_linear(known: Known, loss: str, ridges: Sequence[float] = RIDGES) -> list[Tensor]:
+def fit_linear(
+    instances: Tensor, known: LabelledRows, classes: int, loss: str, ridges: Sequence[float] = RIDGES
+) -> list[Tensor]:
     """Weights (d + 1, C) of softmax regression, the last row of which is added, for each of these ridges.
 
     All bags at once: the loss is smooth, and few bags leave little to be learned from random steps.
     """
-    weights = torch.zeros(known.instances.shape[1] + 1, known.classes, requires_grad=True)
+    instances = instances[known.rows]
+    weights = torch.zeros(instances.shape[1] + 1, classes, requires_grad=True)
     found: list[Tensor] = []
     for ridge in ridges:
         optimizer = LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
         def mean_loss(ridge: float = ridge, optimizer: Any = optimizer) -> Tensor:
             optimizer.zero_grad()
-            probabilities = predict_linear(weights, known.instances)
-            total = _bag_loss(loss, probabilities, known) + ridge * weights[:-1].square().sum()
+            probabilities = predict_linear(weights, instances)
+            if loss == "vote":
+                total = -label_scores(probabilities, known.segments, known.labels).mean()
+            else:
+                shares = known.segments.mean(known.segments.weigh(probabilities))
+                total = cross_entropy(shares / SOFT_COUNT_TEMPERATURE, known.labels)
+            total = total + ridge * weights[:-1].square().sum()
             total.backward()
             return total
 
@@ -80,34 +150,32 @@ def fit_linear(known: Known, loss: str, ridges: Sequence[float] = RIDGES) -> lis
     return found
 
 
-def _bag_loss(loss: str, probabilities: Tensor, known: Known) -> Tensor:
-    if loss == "vote":
-        return -label_scores(probabilities, known.segments, known.labels).mean()
-    shares = known.segments.mean(known.segments.weigh(probabilities))
-    return cross_entropy(shares / SOFT_COUNT_TEMPERATURE, known.labels)
-
-
 def predict_linear(weights: Tensor, instances: Tensor) -> Tensor:  # (d + 1, C), (n, d) -> (n, C)
     return (instances @ weights[:-1] + weights[-1]).softmax(dim=1)
 
 
-def linear_members(known: Known) -> list[Predict]:
-    models = [weights for loss in ("vote", "soft-count") for weights in fit_linear(known, loss)]
-    return [partial(predict_linear, weights) for weights in models]
+def linear_member(table: Table) -> list[Tensor]:
+    """(n, C) predictions of each loss and ridge."""
+    classes, found = len(table.bags.classes), list[Tensor]()
+    for loss in LOSSES:
+        of_folds = [fit_linear(table.instances, known, classes, loss) for known in table.training]
+        for models in zip(*of_folds, strict=True):
+            found.append(table.cross_fit([partial(predict_linear, weights) for weights in models]))
+    return found
 
 
 # ---------------------------------------------------------------------- a forest
 
 
-def grow_forest(known: Known, seed: int) -> Any:
+def grow_forest(instances: Tensor, known: LabelledRows, seed: int) -> Any:
     """A forest of scikit-learn that learns, for every instance, the label of its bag."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    leaf = max(LEAF, len(known.instances) // MOST_LEAVES)
+    leaf = max(LEAF, len(known.rows) // MOST_LEAVES)
     forest = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed % 2**32)
     weights = known.segments.scaled_weights
     labels = known.segments.spread(known.labels).numpy()
-    return forest.fit(known.instances.numpy(), labels, None if weights is None else weights.numpy())
+    return forest.fit(instances[known.rows].numpy(), labels, None if weights is None else weights.numpy())
 
 
 def label_probabilities(forest: Any, classes: int, instances: Tensor) -> Tensor:  # (n, d) -> (n, C)
@@ -128,30 +196,45 @@ def correct_scores(scores: Tensor, label_shares: Tensor, strength: float, signal
     >>> [correct_scores(scores, shares, strength, 1.0).argmax(dim=1).tolist() for strength in (0.0, 1.0)]
     [[0, 0], [0, 1]]
     """
-    classes = label_shares ** (1 - strength)
-    classes = classes / classes.sum()
+    classes = class_shares(label_shares, strength)
     ratios = scores / label_shares
-    found = classes * (1 + (ratios - (ratios * classes).sum(dim=1, keepdim=True)) / signal).clamp(min=1e-3)
+    found = classes * (1 + (ratios - (ratios * classes).sum(dim=1, keepdim=True)) / signal).clamp(min=LOWEST)
     return found / found.sum(dim=1, keepdim=True)
 
 
+def class_shares(label_shares: Tensor, strength: float) -> Tensor:  # (C,)
+    shares = label_shares ** (1 - strength)
+    return shares / shares.sum()
+
+
 class Correction(NamedTuple):
+    """The correction of scores by which they explain the labels best."""
+
+    label_shares: Tensor  # (C,)
     strength: float
     signal: float
     pool: Pool  # its temperature and offsets
 
-    def apply(self, scores: Tensor, label_shares: Tensor) -> Tensor:
-        return self.pool.join([correct_scores(scores, label_shares, self.strength, self.signal)])
+
+def forest_member(table: Table, seed: int, wrong: float) -> tuple[list[Any], Correction, Tensor]:
+    """The forest of each fold, the correction of their scores by bags that they have not seen, and the corrected
+    scores (n, C)."""
+    classes, everything = len(table.bags.classes), table.everything
+    forests = [grow_forest(table.instances, known, seed + fold) for fold, known in enumerate(table.training)]
+    scores = table.cross_fit([partial(label_probabilities, forest, classes) for forest in forests])
+    counts = torch.bincount(table.training[0].labels, minlength=classes) + 0.5
+    correction = find_correction(scores, everything, counts / counts.sum(), wrong)
+    label_shares, strength, signal, pool = correction
+    return forests, correction, pool.join([correct_scores(scores, label_shares, strength, signal)])
 
 
 def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor, wrong: float = 0.0) -> Correction:
-    """The correction of scores (n, C) of bags that the forest has not seen, by which they explain the labels best."""
-    best, highest = None, -np.inf
+    """Of scores (n, C) of bags that the forest has not seen."""
+    tried = []
     for strength in STRENGTHS:
         for signal in SIGNALS:
             corrected = correct_scores(scores, label_shares, strength, signal)
             pool = find_pool([corrected], labelled, wrong)
             explained = log_likelihoods(pool.join([corrected[labelled.rows]]), labelled, max(wrong, LEAST_WRONG))
-            if (likelihood := float(explained.sum())) > highest:
-                best, highest = Correction(strength, signal, pool), likelihood
-    return best or Correction(0.0, 1.0, Pool([1.0], [0.0] * scores.shape[1]))
+            tried.append((float(explained.sum()), Correction(label_shares, strength, signal, pool)))
+    return max(tried, key=lambda one: one[0])[1]

@@ -18,16 +18,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...data.bags import Bags
-from ...data.joining import join
 from ...data.stores import iterate_chunks
 from ...nn.backbones import reduce_images
-from ...nn.model import Model, ModelSpec, Normalise, standardisation
+from ...nn.model import Model, Normalise
 from ...nn.weights import Weights
 from ...training.distributed import from_first
-from ..features import bags_of_features
 from ..stages import Run, Stage
+from .trainings import PATCHES, learned_bags
 
-PATCHES = "patches"  # the stage that finds the features
 PATCH = 6  # side, in pixels
 CENTROIDS, COMPONENTS = 400, 512
 THRESHOLD = 0.2  # similarities (cosines) below this count as none
@@ -51,15 +49,11 @@ class PatchFeatures(nn.Module):
     def __init__(self, channels: int):
         super().__init__()
         values, self.out_features = channels * PATCH**2, COMPONENTS
-        shapes = {
-            "whitening": (values, channels, PATCH, PATCH),
-            "shift": (values,),
-            "centroids": (CENTROIDS, values),
-            "mean": (4 * CENTROIDS,),
-            "components": (COMPONENTS, 4 * CENTROIDS),
-        }
-        for name, shape in shapes.items():
-            self.register_buffer(name, torch.zeros(shape))
+        self.register_buffer("whitening", torch.zeros(values, channels, PATCH, PATCH))
+        self.register_buffer("shift", torch.zeros(values))
+        self.register_buffer("centroids", torch.zeros(CENTROIDS, values))
+        self.register_buffer("mean", torch.zeros(4 * CENTROIDS))
+        self.register_buffer("components", torch.zeros(COMPONENTS, 4 * CENTROIDS))
 
     def similarities(self, images: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 CENTROIDS)
         white = functional.conv2d(reduce_images(images), self.whitening, self.shift)
@@ -74,19 +68,8 @@ class PatchFeatures(nn.Module):
         return (found - self.mean) @ self.components.T
 
 
-def learned_bags(run: Run) -> Bags:
-    """The training bags and, with `validation_instances`, the validation bags without their labels."""
-    same_store = run.val is not run.train and run.val.store is run.train.store
-    if not run.plan.own.validation_instances or run.epochs is not None or not same_store:  # of all bags, none is left
-        return run.train
-    no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
-    val = run.val._with(bag_labels=no_label, training_labels=None)
-    bags: Bags = run.once("learned bags", lambda: join([run.train, val]))
-    return bags
-
-
 def stage_of_patches() -> Stage:
-    return Stage(PATCHES, start=_untrained, train=_find, once=True)
+    return Stage(PATCHES, start=_untrained, train=_train, once=True)
 
 
 def _untrained(run: Run) -> Model:
@@ -96,40 +79,15 @@ def _untrained(run: Run) -> Model:
         return Model(replace(whole.spec, backbone=None), whole.normalise, features)
 
 
-def _find(run: Run, model: Model) -> None:
-    features = model.backbone
-
-    run.log("looking for typical patches of the images, without labels")
-
-    def find() -> Weights:
-        find_patches(features, model.normalise, learned_bags(run), run.plan.training.seed)
-        return features.state_dict()
-
-    features.load_state_dict(from_first(find))
-    run.log(f"stage {PATCHES}: {features.out_features} features of each image, found without labels")
-
-
-def feature_bags(run: Run) -> tuple[Bags, Bags]:
-    """Training and validation bags as heads on discriminants take them: with features of patches in place of images."""
-    bags = (learned_bags(run), run.val)
-    if PATCHES not in run.results:
-        return bags
-    model = run.network(PATCHES)
-    parts = run.once("features", lambda: [bags_of_features(model, part, run.device) for part in bags])
-    return parts[0], parts[1]
-
-
-def spec_on_features(run: Run, model: Model) -> tuple[ModelSpec, Normalise]:
-    """What a model like this one has on these bags."""
-    if PATCHES not in run.results:
-        return model.spec, model.normalise
-    train = feature_bags(run)[0]
-    normalise = run.once("normalise", lambda: Normalise(*standardisation(train)))
-    return replace(model.spec, instance_shape=train.store.shape[1:], channels=None), normalise
+def _train(run: Run, model: Model) -> None:
+    run.log(f"stage {PATCHES}: looking for typical patches of the images, without labels")
+    features: Any = model.backbone
+    given = (model.normalise, learned_bags(run), run.plan.training.seed)
+    features.load_state_dict(from_first(lambda: find_patches(features, *given)))
 
 
 @torch.no_grad()
-def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int) -> None:
+def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed: int) -> Weights:
     """Fill the buffers of `features` from the images of these bags. Labels are not used."""
     used, generator = np.unique(bags.index), torch.Generator().manual_seed(seed)
     order = torch.randperm(len(used), generator=generator).numpy()
@@ -153,6 +111,7 @@ def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int) -> 
     _, directions = torch.linalg.eigh(squares / len(more) - torch.outer(mean, mean))
     features.mean.copy_(mean)
     features.components.copy_(directions.flip(1)[:, : len(features.components)].T)
+    return features.state_dict()
 
 
 def _images(bags: Bags, rows: np.ndarray, normalise: Normalise) -> Iterator[Tensor]:

@@ -97,23 +97,23 @@ def find_pool(members: Sequence[Tensor], labelled: LabelledRows, wrong: float = 
     Weights start from the evidence for each member alone, so that one that explains the labels much worse than another
     is left out: together, both may explain them equally well.
     """
-    known = [_at_least(member[labelled.rows]).log() for member in members]
+    known = torch.stack([_at_least(member[labelled.rows]).log() for member in members])
     wrong = max(wrong, LEAST_WRONG)
-    prior = torch.ones(1)
-    if len(known) > 1:
-        losses = [_fit(torch.ones(1), [member], labelled, wrong)[1] for member in known]
-        prior = (-DISCOUNT * torch.tensor(losses)).softmax(dim=0)
-    kept = [number for number, share in enumerate(prior.tolist()) if share > SMALLEST_WEIGHT]
-    pool, _ = _fit(prior[kept], [known[number] for number in kept], labelled, wrong)
-    weights = dict(zip(kept, pool.weights, strict=True))
-    return Pool([weights.get(number, 0.0) for number in range(len(members))], pool.offsets)
+    losses = (
+        [_fit(torch.ones(1), member.unsqueeze(0), labelled, wrong)[1] for member in known] if len(known) > 1 else [0.0]
+    )
+    prior = (-DISCOUNT * torch.tensor(losses)).softmax(dim=0)
+    kept = prior > SMALLEST_WEIGHT
+    pool, _ = _fit(prior[kept], known[kept], labelled, wrong)
+    weights = torch.zeros(len(known), dtype=torch.float64)
+    weights[kept] = torch.tensor(pool.weights, dtype=torch.float64)
+    return Pool(weights.tolist(), pool.offsets)
 
 
-def _fit(prior: Tensor, log_probs: Sequence[Tensor], labelled: LabelledRows, wrong: float) -> tuple[Pool, float]:
-    """The most probable pool, and the negative logarithm of its posterior."""
-    stacked = torch.stack(list(log_probs))  # (members, n, C)
-    changes = torch.zeros(len(stacked), requires_grad=True)
-    raw_offsets = torch.zeros(stacked.shape[2], requires_grad=True)
+def _fit(prior: Tensor, log_probs: Tensor, labelled: LabelledRows, wrong: float) -> tuple[Pool, float]:
+    """The most probable pool of members (m, n, C), and the negative logarithm of its posterior."""
+    changes = torch.zeros(len(log_probs), requires_grad=True)
+    raw_offsets = torch.zeros(log_probs.shape[2], requires_grad=True)
     optimizer = LBFGS([changes, raw_offsets], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def pool() -> tuple[Tensor, Tensor]:
@@ -122,7 +122,7 @@ def _fit(prior: Tensor, log_probs: Sequence[Tensor], labelled: LabelledRows, wro
     def negative_log_posterior() -> Tensor:
         optimizer.zero_grad()
         weights, offsets = pool()
-        probabilities = (torch.tensordot(weights, stacked, dims=1) + offsets).softmax(dim=1)
+        probabilities = (torch.tensordot(weights, log_probs, dims=1) + offsets).softmax(dim=1)
         priors = PRECISION_OF_WEIGHTS * changes.square().sum() + PRECISION_OF_OFFSETS * offsets.square().sum()
         loss = priors / 2 - log_likelihoods(probabilities, labelled, wrong).sum()
         loss.backward()
@@ -133,7 +133,7 @@ def _fit(prior: Tensor, log_probs: Sequence[Tensor], labelled: LabelledRows, wro
     weights, offsets = pool()
     found = Pool(weights.tolist(), offsets.tolist())
     if not np.isfinite([*found.weights, *found.offsets, loss]).all():
-        return Pool(prior.tolist(), [0.0] * stacked.shape[2]), np.inf
+        return Pool(prior.tolist(), [0.0] * len(raw_offsets)), np.inf
     return found, loss
 
 

@@ -4,13 +4,13 @@ weights."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
-from .parts import StageList, losses_of, named, random_weights
-from .settings import CensusSettings, epochs_of_teachers
+from .background_share import share_search
+from .parts import chained, numbered, of_each_loss, student, teachers
+from .settings import CensusSettings
 from .trainings import fresh, train_teacher
 
 TINY_BAGS = 6_000  # that a network of tiny images learns in all epochs of a stage, between 50 and 200 bags
@@ -34,15 +34,7 @@ def _epochs(bags: int) -> int:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    listed = StageList(task, plan)
-    listed.find_share(trials)
-    return listed.student(listed.teachers(random_weights))
-
-
-def trials(task: TaskInfo, plan: Plan) -> list[Stage]:
-    """A teacher of each loss, with which the share of a background is found."""
-    settings = replace(plan.training, epochs=epochs_of_teachers(task, plan))
-    return [
-        Stage(named("trial", loss), settings, start=partial(fresh, method=loss), train=train_teacher)
-        for loss in losses_of(task)
-    ]
+    sources = numbered(plan, None)
+    taught = teachers(task, plan, sources)
+    trials = of_each_loss(task, "trial", replace(plan.training, epochs=taught[0].epochs), fresh, train_teacher)
+    return chained([*share_search(task, trials), *taught, *student(task, plan, sources)])

@@ -11,7 +11,7 @@ that first learns its soft labels, teachers that start from that and from random
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,66 +24,53 @@ from ...data.segments import Segments
 from ...nn.model import Model
 from ...predict.evaluate import all_batches, outputs
 from ...training.distributed import from_first
-from ...training.loop import fit
 from ...training.objectives import Distill
 from ...training.settings import Settings
 from ...training.state import Fitted
 from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Run, Stage
 from . import tiny
+from .background_share import share_search
 from .discriminants import MAX_FEATURES
-from .members import FOLDS, Predict, find_correction, grow_forest, label_probabilities, linear_members
-from .parts import StageList, Start, distilled_network, heads_on_discriminants, random_weights
-from .patches import learned_bags
-from .pooling import LabelledRows, Pool, add_labels, find_pool
-from .settings import HEAD_ON_VECTORS, CensusSettings
-from .table import Table, make_table, sample
+from .members import FOLDS, Predict, Table, forest_member, linear_member, make_table, sample
+from .parts import SOURCES, chained, distilled, heads_on_discriminants, numbered, student, teachers
+from .pooling import Pool, add_labels, find_pool
+from .settings import HeadSettings
+from .trainings import learned_bags
 
 METHOD = "soft-count"  # of the networks, which learn no bag label: its aggregation costs little
 STEPS, LEAST_ROWS, MOST_ROWS = 64, 16, 128  # of an epoch of a network, and instances of a step
-STARTS: dict[str, Start] = {"teacher": random_weights, "distilled-teacher": distilled_network}
 KINDS = ("linear", "forest", "network")
 
 
-@dataclass(frozen=True)
-class VectorSettings(CensusSettings):
-    head: Settings | None = HEAD_ON_VECTORS  # None: everything starts from random weights
-
-
 def plan(task: TaskInfo) -> Plan:
-    return Plan(backbone="mlp", own=VectorSettings(), assumed_wrong=None)
+    return Plan(backbone="mlp", own=HeadSettings(), assumed_wrong=None)
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    if plan.own.head is None or not task.every_class_wins:
+    if not task.every_class_wins:
         return tiny.stages(task, plan)
-    listed = StageList(task, plan)
     if task.losses and task.plain_labels:
-        listed.choose("members", _pool_members, again=True)
-        listed.add(Stage("student", plan.training, start=partial(_fresh, number=0), train=_learn_pool))
-        return listed.stages
+        pool = Stage("members", choose=lambda run: _pool(run)[1], again=True)
+        return chained([pool, Stage("student", plan.training, start=partial(_fresh, number=0), train=_learn_pool)])
     if task.shape[0] > MAX_FEATURES:
         return tiny.stages(task, plan)
-    listed.find_share(heads_on_discriminants)
-    listed.distil(listed.add(*heads_on_discriminants(task, plan)))
+    heads = heads_on_discriminants(task, plan)
+    first = [*share_search(task, heads), *heads, *distilled(task, plan, heads)]
     if task.losses:  # teachers of both starts, all weighed
-        teachers: dict[str, Start] = {}
-        for kind, start in STARTS.items():
-            teachers |= listed.teachers(start, kind)
-        return listed.student(teachers)
+        sources = {**numbered(plan, None), **numbered(plan, "distilled", "distilled-teacher")}
+        return chained([*first, *teachers(task, plan, sources), *student(task, plan, sources)])
     # one teacher of each start; the others and the student start like the better one
-    listed.choose("start", _choose_start, [listed.teacher(start, 1, kind) for kind, start in STARTS.items()])
-    return listed.student({"start": _chosen_start} | listed.teachers(_chosen_start, first=2))
+    choice = Stage("start", inputs=tuple(SOURCES), choose=_choose_start)
+    more = numbered(plan, "start", first=2)
+    both, others = teachers(task, plan, SOURCES), teachers(task, plan, more)
+    return chained([*first, *both, choice, *others, *student(task, plan, {"start": "start", **more})])
 
 
 def _choose_start(run: Run) -> dict[str, Any]:
-    kind = min(STARTS, key=lambda kind: run.loss(f"{kind}-1"))
-    run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
-    return {"start": kind, "kept": f"{kind}-1"}
-
-
-def _chosen_start(run: Run, number: int, method: str | None) -> Model:
-    return STARTS[run.chosen("start")["start"]](run, number, method)
+    kept = min(SOURCES, key=run.loss)
+    run.log(f"{kept} has the lower validation loss: the other teachers start like it")
+    return {"start": kept.removesuffix("-1"), "kept": kept}
 
 
 def _fresh(run: Run, number: int) -> Model:
@@ -93,57 +80,46 @@ def _fresh(run: Run, number: int) -> Model:
 # ---------------------------------------------------------------------- members
 
 
-def _table(run: Run) -> Table:
-    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
-    normalise = run.fresh_model(0, METHOD).normalise
-    return make_table(learned_bags(run), judges, normalise, run.plan.training.seed)
+def _pool(run: Run) -> tuple[Tensor, dict[str, Any]]:
+    """The soft labels (n, C) of the instances that are learned from, and what is said about them."""
+    found: tuple[Tensor, dict[str, Any]] = run.once("pool", lambda: _train_members(run))
+    return found
 
 
-def _pool_members(run: Run) -> dict[str, Any]:
+def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
     """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
-    table, classes, wrong = _table(run), len(run.train.classes), run.remaining_wrong
-    members, soft_labels = from_first(lambda: _linear_and_forest(run, table))
-    members += table.cross_fit([[_network(run, table, fold, soft_labels)] for fold in range(FOLDS)], classes)
-
-    def pool_them() -> tuple[Tensor, dict[str, Any]]:
-        pool = find_pool(members, table.everything, wrong)
-        soft_labels = _with_labels(run, table, pool.join(members), table.everything)
-        return soft_labels, _about(run, pool, len(table.everything.labels))
-
-    run.shared["soft labels"], about = from_first(pool_them)
-    return about
-
-
-def _linear_and_forest(run: Run, table: Table) -> tuple[list[Tensor], Tensor]:
-    """What linear models and a forest say about all instances, and the soft labels (n, C) that both give together."""
-    seed, everything, classes = run.plan.training.seed, table.everything, len(run.train.classes)
-    wrong, known = run.remaining_wrong, table.training(classes)
-    linear = table.cross_fit([linear_members(part) for part in known], classes)
-    members = [find_pool(linear, everything, wrong).join(linear)]
-    run.log("members: linear models are trained")
-    forests = [grow_forest(part, seed + fold) for fold, part in enumerate(known)]
-    (scores,) = table.cross_fit([[partial(label_probabilities, forest, classes)] for forest in forests], classes)
-    shares = known[0].label_shares
-    correction = find_correction(scores, everything, shares, wrong)
-    members.append(correction.apply(scores, shares))
-    run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
-    return members, _with_labels(run, table, find_pool(members, everything, wrong).join(members), everything)
-
-
-def _with_labels(run: Run, table: Table, pooled: Tensor, everything: LabelledRows) -> Tensor:
-    soft_labels = add_labels(pooled, everything, run.remaining_wrong)[: len(table.bags.index)]
-    if table.bags.training_labels is not None:
-        known = torch.from_numpy(table.bags.training_labels).long()
-        soft_labels[known >= 0] = torch.eye(soft_labels.shape[1])[known[known >= 0]]
-    return soft_labels
-
-
-def _about(run: Run, pool: Pool, bags: int) -> dict[str, Any]:
-    weights = dict(zip(KINDS, pool.weights, strict=True))
-    offsets = dict(zip(run.train.classes, pool.offsets, strict=True))
+    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
+    table = make_table(learned_bags(run), judges, _fresh(run, 0).normalise, run.plan.training.seed)
+    members = from_first(lambda: _linear_and_forest(run, table))
+    soft_labels = from_first(lambda: _soft_labels(run, table, members))[0]
+    members.append(table.cross_fit([_network(run, table, fold, soft_labels) for fold in range(FOLDS)]))
+    soft_labels, pool = from_first(lambda: _soft_labels(run, table, members))
+    weights, bags = dict(zip(KINDS, pool.weights, strict=True)), len(table.everything.labels)
     shown = ", ".join(f"{kind} {weight:.2f}" for kind, weight in weights.items())
     line = f"{shown} (weights by how well each predicts the labels of {bags} bags that it was not trained on)"
-    return {"members": {"weights": weights, "class_offsets": offsets, "bags": bags}, "lines": {"members": line}}
+    offsets = dict(zip(run.train.classes, pool.offsets, strict=True))
+    about = {"weights": weights, "class_offsets": offsets, "bags": bags}
+    return soft_labels, {"members": about, "lines": {"members": line}}
+
+
+def _linear_and_forest(run: Run, table: Table) -> list[Tensor]:
+    """What linear models and a forest say about all instances."""
+    linear = linear_member(table)
+    pooled = find_pool(linear, table.everything, run.remaining_wrong).join(linear)
+    run.log("members: linear models are trained")
+    _, correction, corrected = forest_member(table, run.plan.training.seed, run.remaining_wrong)
+    run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
+    return [pooled, corrected]
+
+
+def _soft_labels(run: Run, table: Table, members: list[Tensor]) -> tuple[Tensor, Pool]:
+    """What these members say together, given the labels of the bags, of the instances that are learned from."""
+    pool = find_pool(members, table.everything, run.remaining_wrong)
+    found = add_labels(pool.join(members), table.everything, run.remaining_wrong)[: len(table.bags.index)]
+    if table.bags.training_labels is not None:
+        known = torch.from_numpy(table.bags.training_labels).long()
+        found[known >= 0] = torch.eye(found.shape[1])[known[known >= 0]]
+    return found, pool
 
 
 # ---------------------------------------------------------------------- networks
@@ -152,22 +128,11 @@ def _about(run: Run, pool: Pool, bags: int) -> dict[str, Any]:
 def _network(run: Run, table: Table, fold: int, soft_labels: Tensor) -> Predict:
     """Of the instances of the other folds."""
     others = np.flatnonzero(table.folds[: len(table.bags)] != fold)
-    bags, rows = table.bags.subset(others), table.bags.positions(others)
-    model = run.fresh_model(1 + fold, METHOD)
-    own, training = run.plan.own, run.plan.training
+    training, model = run.plan.training, _fresh(run, 1 + fold)
     settings = replace(training, seed=training.seed + SEED_STEP * (1 + fold), epochs=max(1, training.epochs // 2))
-    singles = _singles(bags)
-    fit(
-        model,
-        singles,
-        None,
-        _by_rows(settings, len(singles)),
-        device=run.device,
-        title=None,
-        eager=run.eager,
-        objective=Distill(model, own.momentum, own.mixup),
-        soft_labels=soft_labels[rows].numpy(),
-    )
+    alone = replace(run, folder=None, title=None, callbacks=(), epochs=None)
+    rows = soft_labels[table.bags.positions(others)]
+    _learn(alone, model, _singles(table.bags.subset(others)), None, rows, settings)
     model.to("cpu").eval()
 
     def predict(instances: Tensor) -> Tensor:  # standardised already
@@ -179,16 +144,18 @@ def _network(run: Run, table: Table, fold: int, soft_labels: Tensor) -> Predict:
 
 
 def _learn_pool(run: Run, model: Model) -> Fitted:
-    if "soft labels" not in run.shared:  # the run was interrupted after its members
-        _pool_members(run)
-    soft_labels = run.shared["soft labels"]
-    bags = sample(learned_bags(run), run.plan.training.seed)
-    singles = _singles(bags)
-    objective = Distill(model, run.plan.own.momentum, run.plan.own.mixup)
-    settings = _by_rows(run.settings, len(singles))
-    fitted = run.fit(model, (singles, run.val), settings, objective, soft_labels=soft_labels.numpy())
+    soft_labels = _pool(run)[0]  # again, if the run was interrupted after its members
+    singles = _singles(sample(learned_bags(run), run.plan.training.seed))
+    fitted = _learn(run, model, singles, run.val, soft_labels, run.settings)
     _match_confidence(model, singles, soft_labels, run)
     return fitted
+
+
+def _learn(run: Run, model: Model, singles: Bags, val: Bags | None, soft_labels: Tensor, settings: Settings) -> Fitted:
+    """Steps of single instances: as many as in `STEPS` steps per epoch, within limits."""
+    settings = replace(settings, batch_bags=int(np.clip(len(singles) // STEPS, LEAST_ROWS, MOST_ROWS)))
+    objective = Distill(model, run.plan.own.momentum, run.plan.own.mixup)
+    return run.fit(model, (singles, val), settings, objective, soft_labels=soft_labels.numpy())
 
 
 def _singles(bags: Bags) -> Bags:
@@ -197,16 +164,10 @@ def _singles(bags: Bags) -> Bags:
     return Bags(bags.store, bags.index, np.arange(n + 1), np.zeros(n, np.int64), bags.classes)
 
 
-def _by_rows(settings: Settings, instances: int) -> Settings:
-    """Steps of single instances: as many as in `STEPS` steps per epoch, within limits."""
-    return replace(settings, batch_bags=int(np.clip(instances // STEPS, LEAST_ROWS, MOST_ROWS)))
-
-
 @torch.no_grad()
 def _match_confidence(model: Model, singles: Bags, soft_labels: Tensor, run: Run) -> None:
     """Mixed instances make the network less sure than its soft labels are: scale its logits by what fits these best."""
-    device = next(model.parameters()).device
-    batches = all_batches(singles, device)
+    batches = all_batches(singles, next(model.parameters()).device)
     log_probs = torch.cat([output.instance_log_probs.cpu() for _, output in outputs(model, batches)])
     scales = torch.logspace(-0.3, 0.7, 41)
     fits = torch.stack([(soft_labels * (scale * log_probs).log_softmax(dim=1)).sum(dim=1).mean() for scale in scales])

@@ -7,7 +7,7 @@ classes apart explain the bag labels worse, so no instance label and no name of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ COLOURS: dict[str, tuple[AugmentStep, ...]] = {
     "colour": (("colour", {"share": 0.8}), ("hue", {"share": 0.8})),
     "grey": ("grey",),
 }
+CROPS = "crops"  # views without any addition
 MIX = "mix"  # views are mixed with those of other instances
 ADDITIONS = ("colour", "grey", "flip", "turn", MIX)  # in the order in which they are tried
 MIXED_SHARE, MIXED_EPOCHS = 0.5, 2  # largest share of another instance; pretraining is so many times as long
@@ -32,10 +33,11 @@ def views_of(task: TaskInfo) -> tuple[str, ...]:
     >>> views_of(TaskInfo(label_preserving=("flip", "rotate90", "colour", "hue")))
     ('colour', 'turn')
     """
-    steps = ORIENTATIONS | COLOURS
-    found = {name for name in steps if {*task.allowed(*_names(steps[name]))} == _names(steps[name])}
-    found |= {MIX} if task.mixed_views else set()
-    return tuple(name for name in ADDITIONS if name in found and not (name == "flip" and "turn" in found))
+    found = {
+        name for name, steps in (ORIENTATIONS | COLOURS).items() if _names(steps) <= {*task.allowed(*_names(steps))}
+    }
+    found -= {"flip"} if "turn" in found else set()
+    return tuple(name for name in ADDITIONS if name in found or (name == MIX and task.mixed_views))
 
 
 def plan_of(run: Run) -> Plan:
@@ -45,8 +47,8 @@ def plan_of(run: Run) -> Plan:
 
 def with_views(plan: Plan, additions: Collection[str]) -> Plan:
     """The plan of census with these additions in pretraining, teachers and student."""
-    turns = ORIENTATIONS["turn" if "turn" in additions else "flip"] if {"turn", "flip"} & {*additions} else ()
-    colours = tuple(step for name in COLOURS if name in additions for step in COLOURS[name])
+    turns = ORIENTATIONS.get("turn" if "turn" in additions else "flip" if "flip" in additions else "", ())
+    colours = [step for name in COLOURS if name in additions for step in COLOURS[name]]
 
     def extended(augment: tuple[Any, ...]) -> tuple[Any, ...]:
         end, given = augment.index("cutout") if "cutout" in augment else len(augment), _names(augment)
@@ -62,48 +64,31 @@ def with_views(plan: Plan, additions: Collection[str]) -> Plan:
     return replace(plan, training=training, own=replace(own, pretrain=pretrain))
 
 
-def additions_for(plan: Plan, channels: int) -> tuple[str, ...]:
-    """Those that can be tried: not what the plan has already. Images of other than three channels have no colour to
-    remove."""
-    given = _names(plan.own.pretrain.augment)
-    steps = ORIENTATIONS | COLOURS
-    has = {name for name in steps if _names(steps[name]) <= given} | ({MIX} if plan.own.mixed_views else set())
-    return tuple(name for name in ADDITIONS if name not in has and (channels == 3 or name != "grey"))
-
-
 def _names(augment: Iterable[Any]) -> set[str]:
     return {step if isinstance(step, str) else step[0] for step in augment}
 
 
-def candidate(chosen: Collection[str], addition: str | None) -> tuple[str, ...]:
+def with_addition(chosen: Collection[str], addition: str) -> tuple[str, ...]:
     """
-    >>> candidate(("colour", "flip"), "turn"), candidate((), None)
+    >>> with_addition(("colour", "flip"), "turn"), with_addition((), CROPS)
     (('colour', 'turn'), ())
     """
     kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
-    return kept if addition is None else (*kept, addition)
+    return kept if addition == CROPS else (*kept, addition)
 
 
-def choose_views(losses: Iterable[tuple[str | None, float]]) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
+def choose_views(losses: Mapping[str, float]) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
     """Those of the additions that lower the loss, one after the other, and all that were tried with their losses. The
     first loss is without any.
 
-    >>> choose_views([(None, 1.8), ("colour", 1.7), ("flip", 1.6), ("turn", 1.9), ("mix", 1.9)])[0]
+    >>> choose_views({CROPS: 1.8, "colour": 1.7, "flip": 1.6, "turn": 1.9, MIX: 1.9})[0]
     ('colour', 'flip')
     """
     chosen: tuple[str, ...] = ()
     tried: dict[tuple[str, ...], float] = {}
-    for addition, loss in losses:
-        views = candidate(chosen, addition)
+    for addition, loss in losses.items():
+        views = with_addition(chosen, addition)
         tried[views] = loss
         if loss < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
             chosen = views
     return chosen, tried
-
-
-def describe(additions: Collection[str]) -> str:
-    """
-    >>> describe(()), describe(("colour", "flip"))
-    ('crops', 'colour + flip')
-    """
-    return " + ".join(additions) or "crops"

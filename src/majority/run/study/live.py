@@ -11,7 +11,7 @@ from typing import Any
 
 from ...files import read_json
 from ...log import Log
-from ...recipes.stages import STAGES
+from ...recipes.running import STAGES
 from ...training.progress import SECONDS_APART
 from ...training.run_files import METRICS
 from ..record import CONFIG
