@@ -171,6 +171,8 @@ def bags_of(name: str, folder: Path, features: Callable[[np.ndarray], np.ndarray
         with np.load(folder / f"{name}.npz", allow_pickle=True) as file:
             columns = dict(file)
         instances = features(columns["images"]) if features else columns["features"].astype(np.float32)
+        if "position" in columns:  # of a sentence in its abstract
+            instances = np.column_stack([instances, columns["position"]])
     labels, bags = columns["label"].astype(str), columns.get("bag")
     if bags is None:
         places = zip(columns["image"], columns["xy"] // TILE, strict=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from majority import Bags, build_model
 from majority.data.segments import Segments
 from majority.recipes.census.members import (
     correct_scores,
@@ -14,6 +15,8 @@ from majority.recipes.census.members import (
     folds_of,
     grow_forest,
     label_probabilities,
+    linear_member,
+    make_table,
     predict_linear,
 )
 from majority.recipes.census.pooling import LabelledRows, add_labels, find_pool, label_scores
@@ -63,6 +66,18 @@ def test_a_linear_model_of_bag_labels_classifies_instances(blobs, loss):
     instances, known, true = blobs
     for weights in fit_linear(instances, known, CLASSES, loss):
         assert (predict_linear(weights, instances).argmax(dim=1) == true).float().mean() > 0.9
+
+
+def test_columns_that_vary_much_are_trusted_first_by_some_linear_models():
+    rng = np.random.default_rng(0)
+    labels = np.arange(BAGS) % CLASSES
+    true = np.array([[*[label] * 8, *rng.integers(0, CLASSES, SIZE - 8)] for label in labels]).ravel()
+    informative = 30 * (np.eye(CLASSES)[true] + 0.3 * rng.normal(size=(len(true), CLASSES)))
+    instances = np.column_stack([informative, rng.normal(size=(len(true), 300))]).astype(np.float32)
+    bags = Bags(instances, np.arange(len(true)), np.arange(0, len(true) + 1, SIZE), labels, ["a", "b", "c"])
+    found = linear_member(make_table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
+    right = [(part.argmax(dim=1).numpy() == true).mean() for part in found]
+    assert max(right[len(right) // 2 :]) > max(right[: len(right) // 2]) + 0.02
 
 
 def test_weights_of_a_linear_model_stay_finite_on_separable_bags():

@@ -45,6 +45,7 @@ class Table(NamedTuple):
     labels: np.ndarray  # (b,) -1: none that names one class
     folds: np.ndarray  # (b,) in which no member is trained on it; -1: in all
     weights: Tensor | None  # (n,)
+    scales: Tensor  # (d,) standard deviations of the columns, in units of their quadratic mean
 
     def rows(self, which: np.ndarray) -> Tensor:  # (b,) -> positions of their instances
         return torch.from_numpy(np.flatnonzero(np.repeat(which, self.sizes)))
@@ -84,6 +85,7 @@ def make_table(bags: Bags, judges: Sequence[Bags], normalise: Normalise, seed: i
     numbers = np.flatnonzero(parts[0].labels >= 0)
     folds[numbers] = folds_of(parts[0].labels[numbers])
     weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
+    spreads = normalise.std * (instances != instances[0]).any(dim=0)  # a constant column has none
     return Table(
         parts[0],
         instances,
@@ -91,6 +93,7 @@ def make_table(bags: Bags, judges: Sequence[Bags], normalise: Normalise, seed: i
         np.concatenate([part.labels for part in parts]),
         folds,
         None if bags.weights is None else torch.from_numpy(np.concatenate(weights)).float(),
+        spreads / spreads.square().mean().sqrt().clamp(min=1e-30),
     )
 
 
@@ -155,12 +158,15 @@ def predict_linear(weights: Tensor, instances: Tensor) -> Tensor:  # (d + 1, C),
 
 
 def linear_member(table: Table) -> list[Tensor]:
-    """(n, C) predictions of each loss and ridge."""
+    """(n, C) predictions of each loss and ridge, by standardised columns, and by columns as they are but for one common
+    scale: there the ridge spares those that vary most, such as a position beside the columns of an embedding."""
     classes, found = len(table.bags.classes), list[Tensor]()
-    for loss in LOSSES:
-        of_folds = [fit_linear(table.instances, known, classes, loss) for known in table.training]
-        for models in zip(*of_folds, strict=True):
-            found.append(table.cross_fit([partial(predict_linear, weights) for weights in models]))
+    for scales in (torch.ones_like(table.scales), table.scales):
+        back = torch.cat([scales, torch.ones(1)]).unsqueeze(1)
+        for loss in LOSSES:
+            of_folds = [fit_linear(table.instances * scales, known, classes, loss) for known in table.training]
+            for models in zip(*of_folds, strict=True):
+                found.append(table.cross_fit([partial(predict_linear, weights * back) for weights in models]))
     return found
 
 
