@@ -14,7 +14,7 @@ from .arguments import Source
 from .printing import console, log, print_check
 
 if TYPE_CHECKING:
-    from ..io import SourceInfo
+    from ..io import NamedSource
     from ..run.options import Option
 
 ALL_HELP = "Also backbones and augmentations, and licences and places of sources."
@@ -92,7 +92,7 @@ def _print_names(title: str, about: Mapping[str, str]) -> None:
     console().print(table)
 
 
-def _print_sources(found: Sequence[SourceInfo]) -> None:
+def _print_sources(found: Sequence[NamedSource]) -> None:
     from rich.table import Table
 
     table = Table(title="sources", title_justify="left")
@@ -100,6 +100,7 @@ def _print_sources(found: Sequence[SourceInfo]) -> None:
         table.add_column(column, overflow="fold")
     for info in found:
         facts = (info.instances or "?", "x".join(map(str, info.shape or "?")), len(info.classes) or "?", info.licence)
-        table.add_row(info.name, "yes" if info.available else "at first use", *map(str, facts), info.location)
+        available, location = info.locate()
+        table.add_row(info.name, "yes" if available else "at first use", *map(str, facts), location)
     console().print(table)
     log("at first use: downloaded when a command first needs it")

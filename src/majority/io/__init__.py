@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -12,14 +12,12 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import missing_file, user_path
-from ..registry import load_plugins, register
+from ..registry import load_plugins
 from .base import Parts, Source
-from .benchmarks import cifar, digits, medmnist, svhn
-from .benchmarks.catalogue import SOURCES, NamedSource, OurSource
-from .benchmarks.fetch import find
+from .benchmarks.catalogue import SOURCES, NamedSource
 from .benchmarks.labelled import LabelledSet
-from .benchmarks.labelled_files import load_mat, load_npz
-from .benchmarks.published import PUBLISHED
+from .benchmarks.ours import LEFT_OUT, OurSource
+from .benchmarks.readers import load_mat, load_npz
 from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ __all__ = [
     "NamedSource",
     "Parts",
     "Source",
-    "SourceInfo",
     "check_source",
     "describe",
     "is_custom_source",
@@ -40,24 +37,8 @@ __all__ = [
     "names",
 ]
 
-for named_source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.SOURCES):
-    register(named_source)
-
 PURPOSES = ("train", "predict")
 LOADERS = {".npz": load_npz, ".mat": load_mat}  # by the suffix of a file of labelled instances
-
-
-@dataclass(frozen=True)
-class SourceInfo:
-    """A named source, whether its files are on this machine, and where they are or can be downloaded."""
-
-    name: str
-    available: bool
-    location: str
-    classes: tuple[str, ...]
-    instances: int | None
-    shape: tuple[int, ...] | None  # of one instance
-    licence: str
 
 
 def names() -> list[str]:
@@ -68,6 +49,16 @@ def names() -> list[str]:
     """
     load_plugins()
     return list(SOURCES)
+
+
+def describe() -> list[NamedSource]:
+    """All named sources; no data are read.
+
+    >>> describe()[0].name, describe()[0].locate()
+    ('digits', (True, 'inside scikit-learn'))
+    """
+    load_plugins()
+    return list(SOURCES.values())
 
 
 @overload
@@ -108,44 +99,24 @@ def load(
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
     """
-    names = ColumnNames(bag_column, label_column, path_column)
+    options = _options(labels, image_size, features, ColumnNames(bag_column, label_column, path_column))
     if is_custom_source(name_or_path):
         from .custom.load import load_custom
 
-        options = ReadOptions(
-            labels=labels,
-            training=labels,
-            image_size=as_pixel_size(image_size),
-            features=tuple(features) if features is not None and len(features) else None,
-            names=names,
-        )
         return load_custom(user_path(name_or_path), options)
-    if not labels:
-        raise InputError(f"labels=False given for {name_or_path}: it is a labelled set; leave it out")
-    return _load_labelled(name_or_path, image_size, features, names)
+    return _load_labelled(name_or_path, options)
 
 
 def is_custom_source(name_or_path: str | Path) -> bool:
     """Whether this is a manifest or a folder, whose bags are used as they are."""
-    return is_custom(user_path(name_or_path)) and not _is_registered(name_or_path)
+    return is_custom(user_path(name_or_path)) and str(name_or_path) not in names()
 
 
 def note_on_name(source: str) -> str | None:
     """A note where a name stands for a named source and for a file or folder; None otherwise."""
-    if not os.path.exists(source) or not _is_registered(source):
+    if not os.path.exists(source) or source not in names():
         return None
-    kind = "folder" if os.path.isdir(source) else "file"
-    return f"{source} is the built-in data set; for the {kind} of this name write {os.path.join('.', source)}"
-
-
-def describe() -> list[SourceInfo]:
-    """All named sources; no data are read.
-
-    >>> describe()[0].name, describe()[0].available
-    ('digits', True)
-    """
-    load_plugins()
-    return [_describe(source) for source in SOURCES.values()]
+    return f"{source} is the built-in data set; for the file or folder of this name write {os.path.join('.', source)}"
 
 
 def check_source(
@@ -162,90 +133,48 @@ def check_source(
 
     With the purpose "predict", labels are not read, and no warnings about training are given.
     """
-    from .custom.load import SourceCheck
-    from .custom.load import check as check_custom
+    from .custom.load import SourceCheck, check
 
     if purpose not in PURPOSES:
         raise InputError(f"purpose {purpose}: give {' or '.join(PURPOSES)}")
-    names = ColumnNames(bag_column, label_column, path_column)
+    training, names = purpose == "train", ColumnNames(bag_column, label_column, path_column)
     if is_custom_source(source):
-        training = purpose == "train"
-        options = ReadOptions(
-            labels=training,
-            training=training,
-            image_size=as_pixel_size(image_size),
-            features=features,
-            names=names,
-        )
-        return check_custom(user_path(source), options)
-    return SourceCheck(_summary(_load_labelled(source, image_size, features, names)))
+        return check(user_path(source), _options(training, image_size, features, names))
+    labelled = _load_labelled(source, _options(True, image_size, features, names))
+    counts = np.bincount(labelled.labels, minlength=len(labelled.classes))
+    shape = "x".join(map(str, labelled.store.shape[1:]))
+    summary = {
+        "instances": f"{len(labelled.labels):,} of {shape}, each with its class: bags are made from them",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in zip(labelled.classes, counts, strict=True)),
+        "groups": "none" if labelled.groups is None else f"{len(np.unique(labelled.groups)):,}",
+    }
+    return SourceCheck(summary)
 
 
-def _is_registered(name: str | Path) -> bool:
-    if name not in SOURCES:
-        load_plugins()
-    return name in SOURCES
+def _options(labels: bool, image_size: int | None, features: Sequence[str] | None, names: ColumnNames) -> ReadOptions:
+    chosen = None if features is None else tuple(features) or None
+    return ReadOptions(labels, training=labels, image_size=as_pixel_size(image_size), features=chosen, names=names)
 
 
-def _load_labelled(
-    name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None, names: ColumnNames
-) -> LabelledSet:
-    if image_size or (features is not None and len(features)) or names != ColumnNames():
-        option = "an image size" if image_size else "features" if features else "the name of a column"
-        raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
-    if _is_registered(name_or_path):
-        return _load_named(SOURCES[str(name_or_path)])
-    path = user_path(name_or_path)
-    suffix = path.suffix.lower()
-    if not os.path.exists(path):
-        if isinstance(name_or_path, Path) or path.name != name_or_path or suffix:
-            raise missing_file(path)
-        return _load_named(_find(name_or_path))
-    if suffix not in LOADERS or not path.is_file():
+def _load_labelled(name_or_path: str | Path, options: ReadOptions) -> LabelledSet:
+    if options != ReadOptions():
+        what = "a size of images, names of columns and labels=False are for bags of your own"
+        raise InputError(f"{name_or_path} is a labelled set: {what}: leave them out")
+    path, name = user_path(name_or_path), str(name_or_path)
+    if name not in names() and path.is_file() and path.suffix.lower() in LOADERS:
+        return LOADERS[path.suffix.lower()](path)
+    if name not in names() and os.path.exists(path):
         raise InputError(
             f"{path} is not a file that ends in .npz, .mat, .csv, .tsv or .parquet: give one (save a spreadsheet as "
             f"CSV), a folder of your bags, or a name ({', '.join(SOURCES)})"
         )
-    return LOADERS[suffix](path)
-
-
-def _find(name: str) -> NamedSource:
-    if name in medmnist.LEFT_OUT:
-        raise InputError(f"{name} is not offered, because {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
-    return SOURCES.find(name, ", or a path to .npz, .mat, .csv, .tsv or .parquet, or a folder of your bags")
-
-
-def _load_named(source: NamedSource) -> LabelledSet:
+    if name not in names() and (isinstance(name_or_path, Path) or path.name != name or path.suffix):
+        raise missing_file(path)
+    if name in LEFT_OUT and name not in names():
+        raise InputError(f"{name} is not offered, because {LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
+    source = SOURCES.find(name, ", or a path to .npz, .mat, .csv, .tsv or .parquet, or a folder of your bags")
     loaded = source.load()
     if not isinstance(loaded, LabelledSet):
-        raise InputError(
-            f"the load function of source {source.name} returned an object of type {type(loaded).__name__}: "
-            "return a LabelledSet"
-        )
-    return replace(loaded, kind=source.name)
-
-
-def _describe(source: NamedSource) -> SourceInfo:
-    available, location = _locate(source)
-    return SourceInfo(source.name, available, location, source.classes, source.instances, source.shape, source.licence)
-
-
-def _locate(source: NamedSource) -> tuple[bool, str]:
-    if not source.files:
-        return True, source.location
-    paths = [path for path in map(find, source.files) if path is not None]
-    if len(paths) == len(source.files):
-        return True, str(paths[0] if len(paths) == 1 else paths[0].parent)
-    archive = find(source.archive) if source.archive else None
-    return archive is not None, str(archive or PUBLISHED[source.archive or source.files[0]].url)
-
-
-def _summary(labelled: LabelledSet) -> dict[str, str]:
-    counts = np.bincount(labelled.labels, minlength=len(labelled.classes))
-    shape = "x".join(map(str, labelled.store.shape[1:]))
-    groups = "none" if labelled.groups is None else f"{len(np.unique(labelled.groups)):,}"
-    return {
-        "instances": f"{len(labelled.labels):,} of {shape}, each with its class: bags are made from them",
-        "classes": ", ".join(f"{name} {count:,}" for name, count in zip(labelled.classes, counts, strict=True)),
-        "groups": groups,
-    }
+        found = f"the load function of source {name} returned an object of type {type(loaded).__name__}"
+        raise InputError(f"{found}: return a LabelledSet")
+    return replace(loaded, kind=name)

@@ -1,8 +1,8 @@
-"""Source: the interface of everything that bags come from."""
+"""Source: the base of everything that bags come from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -39,55 +39,29 @@ class Parts(NamedTuple, Generic[TestBags]):
         return {name: bags for name, bags in self._asdict().items() if bags is not None}
 
 
-class Source(Protocol):
-    """What `load` returns. `LabelledSet` and `CustomBags` implement it, so callers need not know which one they have.
+class Source:
+    """What `load` returns: a `LabelledSet`, which makes bags from its labelled instances, or `CustomBags`, which are
+    used as they are. Both take the same arguments in `make_parts`; one that has no meaning for a source is refused with
+    an `InputError` unless it is left at None."""
 
-    A labelled set makes bags from its labelled instances. Custom bags are used as they are. Both take the same
-    arguments in `make_parts`; an argument that has no meaning for a source is refused with an `InputError` unless it
-    is left at None.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> str:
-        """The registered name, by which label-preserving augmentations are looked up; "" if there is none: what images
-        show is then not known."""
-        ...
-
-    @property
-    def encoder(self) -> ColumnEncoder | None:
-        """How the columns of a manifest became features; None where the instances are not rows of a manifest."""
-        ...
+    name: str
+    kind: str = ""  # the registered name, by which label-preserving augmentations are looked up; "": there is none
+    encoder: ColumnEncoder | None = None  # how the columns of a manifest became features
+    embedding: Embedding | None = None  # the network that made the features
+    paths: np.ndarray | None = None  # (N,) the path of each image in the store, as the manifest writes it
+    numbered_within_bags: bool = False  # an instance without a path is known by its row in the file of its bag
 
     @property
     def image_files(self) -> ImageFileSummary | None:
         """Sizes and colours of the original images; None where the instances are vectors."""
-        ...
-
-    @property
-    def embedding(self) -> Embedding | None:
-        """The network that made the features; None where `majority embed` did not make them."""
-        ...
-
-    @property
-    def paths(self) -> np.ndarray | None:  # (N,)
-        """The path of each image in the store, as the manifest writes it; None where instances have no path."""
-        ...
-
-    @property
-    def numbered_within_bags(self) -> bool:
-        """Whether an instance without a path is known by its row in the file of its bag (True), or by its position in
-        the whole source (False)."""
-        ...
+        return None
 
     def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
         """The warnings that were found when the source was read and that apply with this background class and
         this minimum of bags per class."""
-        ...
+        return []
 
     def make_parts(self, *args: Any, **choices: Any) -> Parts:
         """Training, validation and test bags, the same for the same choices: `fold`, `folds`, `data_seed`,
         `background`; and, to make bags from a labelled set, those of `LabelledSet.make_parts`."""
-        ...
+        raise NotImplementedError

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..data.stores import Store
+
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
 
 
@@ -35,8 +37,12 @@ class ImageFileSummary(NamedTuple):
         return cls((min(heights), max(heights)), (min(widths), max(widths)), any(grey), not all(grey))
 
     @classmethod
-    def of_shape(cls, height: int, width: int, channels: int) -> ImageFileSummary:
-        return cls((height, height), (width, width), channels == 1, channels == 3)
+    def of_store(cls, store: Store) -> ImageFileSummary | None:
+        """Of images in memory; None for vectors."""
+        if store.ndim != 4:
+            return None
+        _, height, width, channels = store.shape
+        return cls.of([ImageInfo(height, width, channels == 1)])
 
     @property
     def sizes(self) -> str:

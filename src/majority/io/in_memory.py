@@ -14,16 +14,11 @@ from .image_summary import ImageFileSummary
 
 
 @dataclass(frozen=True, eq=False)
-class GivenParts:
-    """Training, validation and test bags that the caller has made. A `Source`."""
+class GivenParts(Source):
+    """Training, validation and test bags that the caller has made."""
 
     parts: Parts
     name: str = IN_MEMORY
-    kind: str = ""  # the images are not known
-    encoder: None = None
-    paths: None = None
-    numbered_within_bags: bool = False
-    embedding: None = None
 
     def __post_init__(self) -> None:
         check_not_only_together(self.parts.train)
@@ -35,11 +30,7 @@ class GivenParts:
 
     @property
     def image_files(self) -> ImageFileSummary | None:
-        shape = self.parts.train.store.shape[1:]
-        return ImageFileSummary.of_shape(*shape) if len(shape) == 3 else None
-
-    def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
-        return []
+        return ImageFileSummary.of_store(self.parts.train.store)
 
     def make_parts(self, *, background: str | None = None, min_bags: int = MIN_BAGS, **choices: object) -> Parts:
         """The parts as they were given. Every choice that would make or divide bags is refused."""
@@ -49,21 +40,19 @@ class GivenParts:
             raise InputError(f"{', '.join(refused)}: the parts are given, so nothing is divided: leave it out")
         if background is None:
             return self.parts
-        train, val, test = self.parts
-        others = None if test is None else test.with_background(background)
-        return Parts(train.with_background(background), val.with_background(background), others)
+        given = {name: bags.with_background(background) for name, bags in self.parts.present().items()}
+        return Parts(given["train"], given["val"], given.get("test"))
 
 
 def as_source(bags: Any) -> Source:
     """A source of bags, of a tuple (train, val) or (train, val, test) of bags, or the source that is given itself."""
+    if isinstance(bags, Source):
+        return bags
     if isinstance(bags, Bags):
         return CustomBags(IN_MEMORY, bags)
     if isinstance(bags, tuple | list) and len(bags) in (2, 3):
         train, val, test = (*bags, None)[:3]
         if isinstance(train, Bags) and isinstance(val, Bags) and isinstance(test, Bags | None):
             return GivenParts(Parts(train, val, test))
-    if hasattr(bags, "make_parts"):
-        source: Source = bags
-        return source
     kinds = "a name, a path, what load_source returns, Bags, or a tuple of Bags (train, val, test)"
     raise InputError(f"train: the source is an object of type {type(bags).__name__}: give {kinds}")

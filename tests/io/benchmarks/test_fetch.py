@@ -11,8 +11,7 @@ import pytest
 
 from majority import io as sources
 from majority.errors import InputError
-from majority.io.benchmarks import fetch
-from majority.io.benchmarks.published import PUBLISHED, Published
+from majority.io.benchmarks.published import PUBLISHED, Published, fetch, find
 
 NAME = "breastmnist.npz"
 
@@ -108,9 +107,9 @@ def test_the_data_folder_is_searched_before_the_cache(publish, cache, tmp_path, 
     for folder in (cache, tmp_path / "mine"):
         folder.mkdir(parents=True)
         (folder / NAME).write_bytes(CONTENT)
-    assert fetch.find(NAME) == cache / NAME
+    assert find(NAME) == cache / NAME
     monkeypatch.setenv("MAJORITY_DATA", str(tmp_path / "mine"))
-    assert fetch.fetch(NAME) == tmp_path / "mine" / NAME
+    assert fetch(NAME) == tmp_path / "mine" / NAME
     assert server.requests == []
     monkeypatch.setenv("MAJORITY_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match=r"MAJORITY_DATA .*nowhere.* not a folder"):

@@ -14,8 +14,7 @@ from scipy.io import savemat
 
 from majority import io as sources
 from majority.errors import InputError
-from majority.io.benchmarks import cifar, digits, medmnist, svhn
-from majority.io.benchmarks.catalogue import OurSource
+from majority.io.benchmarks.ours import ARCHIVE, BATCHES, OurSource
 from majority.io.benchmarks.published import PUBLISHED, Published
 
 RNG = np.random.default_rng(0)
@@ -52,7 +51,7 @@ def write_batches(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Six batches of two images each in CIFAR-10's binary layout."""
     images = RNG.integers(0, 256, (12, 32, 32, 3), dtype=np.uint8)
     labels = np.arange(12, dtype=np.uint8) % 10
-    for i, batch in enumerate(cifar.BATCHES):
+    for i, batch in enumerate(BATCHES):
         path = folder / batch
         path.parent.mkdir(parents=True, exist_ok=True)
         records = [bytes([labels[k]]) + images[k].transpose(2, 0, 1).tobytes() for k in (2 * i, 2 * i + 1)]
@@ -62,7 +61,7 @@ def write_batches(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def test_cifar10_reads_its_batches(data, publish):
     images, labels = write_batches(data)
-    for batch in cifar.BATCHES:
+    for batch in BATCHES:
         publish(batch, data / batch)
     cifar10 = sources.load("cifar10")
     np.testing.assert_array_equal(cifar10.store, images)
@@ -72,10 +71,10 @@ def test_cifar10_reads_its_batches(data, publish):
 
 def test_cifar10_is_read_from_its_archive(tmp_path, data, cache, publish):
     images, _ = write_batches(tmp_path / "made")
-    with tarfile.open(data / cifar.ARCHIVE, "w:gz") as archive:
-        for batch in cifar.BATCHES:
+    with tarfile.open(data / ARCHIVE, "w:gz") as archive:
+        for batch in BATCHES:
             archive.add(tmp_path / "made" / batch, batch)
-    publish(cifar.ARCHIVE, data / cifar.ARCHIVE)
+    publish(ARCHIVE, data / ARCHIVE)
     np.testing.assert_array_equal(sources.load("cifar10").store, images)
     assert not list(cache.rglob("*"))
 
@@ -115,21 +114,21 @@ def test_the_catalogue(data, cache):
         *("pathmnist", "octmnist", "dermamnist", "bloodmnist", "tissuemnist", "organamnist"),
         *("organcmnist", "organsmnist", "retinamnist", "pneumoniamnist", "breastmnist"),
     }
-    assert [name for name in listed if listed[name].available] == ["digits"]
-    assert listed["octmnist"].location == "https://zenodo.org/records/10519652/files/octmnist.npz?download=1"
+    assert [name for name in listed if listed[name].locate()[0]] == ["digits"]
+    assert listed["octmnist"].locate()[1] == "https://zenodo.org/records/10519652/files/octmnist.npz?download=1"
     assert listed["dermamnist"].licence == "CC BY-NC 4.0"
     write_batches(data)
     cache.mkdir(parents=True)
     (cache / "pathmnist.npz").touch()
     (data / "train_32x32.mat").touch()
     listed = {source.name: source for source in sources.describe()}
-    assert [name for name in listed if listed[name].available] == ["digits", "cifar10", "pathmnist"]
-    assert listed["cifar10"].location == str(data / "cifar-10-batches-bin")
-    assert listed["pathmnist"].location == str(cache / "pathmnist.npz")
-    (data / cifar.BATCHES[0]).unlink()
-    assert not sources.describe()[1].available
-    (data / cifar.ARCHIVE).touch()
-    assert sources.describe()[1].location == str(data / cifar.ARCHIVE)
+    assert [name for name in listed if listed[name].locate()[0]] == ["digits", "cifar10", "pathmnist"]
+    assert listed["cifar10"].locate()[1] == str(data / "cifar-10-batches-bin")
+    assert listed["pathmnist"].locate()[1] == str(cache / "pathmnist.npz")
+    (data / BATCHES[0]).unlink()
+    assert not sources.describe()[1].locate()[0]
+    (data / ARCHIVE).touch()
+    assert sources.describe()[1].locate()[1] == str(data / ARCHIVE)
 
 
 def test_every_published_file_belongs_to_a_source():
@@ -183,6 +182,4 @@ def test_real_pathmnist(real):
 
 
 def test_type_checkers_know_the_names_of_our_sources():
-    assert list(get_args(OurSource)) == [
-        source.name for source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.SOURCES)
-    ]
+    assert list(get_args(OurSource)) == [*sources.SOURCES]

@@ -87,13 +87,12 @@ BAD_ARRAYS = [
     ({"train_images": None}, "no array train_images: MedMNIST's layout is"),
     ({"test_labels": None}, "no array test_labels"),
     ({"train_images": images(10, 4, 5, 3) / 255}, r"train_images have dtype float64 .*uint8"),
-    ({"train_images": images(10, 4, 5, 4)}, r"train_images .*shape \(10, 4, 5, 4\).*1 or 3 channels"),
-    ({"test_images": images(6, 5, 4, 3)}, r"train_images \(4, 5, 3\), test_images \(5, 4, 3\)"),
-    ({"train_labels": np.arange(9) % 3}, r"train_labels have shape \(9,\).*each of the 10 instances"),
+    ({"test_images": images(6, 5, 4, 3)}, r"\(4, 5, 3\) and \(5, 4, 3\)"),
+    ({"train_labels": np.arange(9) % 3}, r"train_labels have .*shape \(9,\).*each of the 10 instances"),
     ({"train_labels": np.linspace(0, 1, 10)}, "train_labels have dtype float64"),
     ({"train_labels": np.zeros(10, int), "test_labels": np.zeros(6, int)}, "only the class 0.*two classes"),
     ({"train_labels": np.array([{}] * 10)}, r"cannot be read .*pickle"),
-    ({"train_patients": np.arange(10)}, "no array test_patients.*patients of every split"),
+    ({"train_patients": np.arange(10)}, "no array test_patients.*patients or groups of every split"),
 ]
 
 
@@ -129,11 +128,11 @@ def test_a_mat_file_in_the_layout_of_svhn(save_mat):
 
 
 BAD_MATS = [
-    ({"Z": np.ones(6)}, "no X and no y"),
+    ({"Z": np.ones(6)}, "no X or no y"),
     ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "images X have dtype float64"),
-    ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one for each of the 6 instances"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, r"y\[1\] is 2.5"),
-    ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "only the class 1"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one .* for each of the 6 instances"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, "labels y have dtype float64"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, "outside 1 to 10"),
 ]
 
 
@@ -142,25 +141,6 @@ def test_bad_mat(save_mat, content, message):
     with pytest.raises(InputError, match=message) as caught:
         sources.load(save_mat(**content))
     assert "mine.mat" in str(caught.value)
-
-
-def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tmp_path, save):
-    path = save(**arrays())
-    whole, refused = path.read_bytes(), 0
-    for end in range(0, len(whole), max(1, len(whole) // 30)):
-        path.write_bytes(whole[:end])
-        with pytest.raises(InputError, match=r"mine\.npz"):
-            sources.load(path)
-    for _ in range(80):
-        changed = bytearray(whole)
-        changed[RNG.integers(len(whole))] ^= 1 << int(RNG.integers(8))
-        path.write_bytes(changed)
-        try:
-            sources.load(path)
-        except InputError as error:
-            refused += 1
-            assert path.name in str(error)  # noqa: PT017
-    assert refused > 20
 
 
 def test_a_truncated_mat_file_is_refused(tmp_path, save_mat):

@@ -50,7 +50,7 @@ def test_only_a_name_and_a_loader_are_needed():
     assert repr(load_source("stripes")) == "LabelledSet(stripes: 100 instances of shape (4, 4, 1), 2 classes)"
     assert load_source("stripes").kind == "stripes"
     info = sources.describe()[-1]
-    assert (info.name, info.available, info.classes, info.instances, info.shape) == ("stripes", True, (), None, None)
+    assert (info.name, info.locate()[0], info.classes, info.instances, info.shape) == ("stripes", True, (), None, None)
 
 
 def test_a_registered_source_replaces_one_of_the_same_name():
@@ -58,7 +58,7 @@ def test_a_registered_source_replaces_one_of_the_same_name():
     register(NamedSource("digits", load_stripes, location="somewhere else"))
     assert sources.names() == before
     assert len(load_source("digits").store) == 100
-    assert sources.describe()[0].location == "somewhere else"
+    assert sources.describe()[0].locate()[1] == "somewhere else"
 
 
 def test_a_plugin_file_is_found_by_load_describe_and_names(plugin):

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ...errors import InputError, unknown_name
 from ...registry import Registry
 from .labelled import LabelledSet
-
-OurSource = Literal[  # the names of our sources, so that type checkers know that `load` gives a labelled set for them
-    "digits",
-    "cifar10",
-    "svhn",
-    "pathmnist",
-    "octmnist",
-    "dermamnist",
-    "bloodmnist",
-    "tissuemnist",
-    "organamnist",
-    "organcmnist",
-    "organsmnist",
-    "retinamnist",
-    "pneumoniamnist",
-    "breastmnist",
-]
-
-COMMON = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")  # augmentations for all our sources
+from .published import PUBLISHED, find
 
 
 @dataclass(frozen=True)
@@ -62,6 +44,16 @@ class NamedSource:
     def __post_init__(self) -> None:
         if self.mixed_views and self.label_preserving is None:
             raise InputError(f"source {self.name}: mixed_views needs label_preserving: name the augmentations too")
+
+    def locate(self) -> tuple[bool, str]:
+        """Whether its files are on this machine, and where they are or can be downloaded."""
+        if not self.files:
+            return True, self.location
+        paths = [path for path in map(find, self.files) if path is not None]
+        if len(paths) == len(self.files):
+            return True, str(paths[0] if len(paths) == 1 else paths[0].parent)
+        archive = find(self.archive) if self.archive else None
+        return archive is not None, str(archive or PUBLISHED[self.files[0]].url)
 
 
 SOURCES: Registry[NamedSource] = Registry("source", NamedSource)

@@ -12,18 +12,17 @@ from ...data.bags import Bags
 from ...data.columns import as_integers, check_lengths, is_sized
 from ...data.instance_labels import encode_labels
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
-from ...data.splitting import MIN_BAGS
 from ...data.validation import check_store
 from ...errors import InputError
-from ..base import Parts
+from ..base import Parts, Source
 from ..image_summary import ImageFileSummary
 
 N_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelledSet:
-    """Instances with their true classes, from which benchmark bags are made. A `Source`.
+class LabelledSet(Source):
+    """Instances with their true classes, from which benchmark bags are made.
 
     >>> from majority import io as sources
     >>> digits = sources.load("digits")
@@ -57,27 +56,8 @@ class LabelledSet:
         return f"LabelledSet({self.name}: {len(self.store)} instances of shape {shape}, {classes} classes)"
 
     @property
-    def encoder(self) -> None:
-        return None
-
-    @property
     def image_files(self) -> ImageFileSummary | None:
-        return ImageFileSummary.of_shape(*self.store.shape[1:]) if self.store.ndim == 4 else None
-
-    @property
-    def embedding(self) -> None:
-        return None
-
-    @property
-    def paths(self) -> None:
-        return None
-
-    @property
-    def numbered_within_bags(self) -> bool:
-        return False
-
-    def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
-        return []
+        return ImageFileSummary.of_store(self.store)
 
     def folds(self, data_seed: int = 0) -> list[np.ndarray]:
         """Five disjoint arrays of store positions, the same for the same seed.
@@ -144,7 +124,10 @@ class LabelledSet:
             raise InputError(
                 f"{bags} training bags: give at least 4, because validation and test have a quarter as many"
             )
-        names = self._first_classes(classes)
+        if classes is not None and not 2 <= classes <= len(self.classes):
+            what = f"{classes} of the {len(self.classes)} classes of {self.name}"
+            raise InputError(f"{what}: give 2 to {len(self.classes)}")
+        names = self.classes[:classes]
         if winner_ratio is not None:
             if winner_prior is not None:
                 raise InputError("winner_ratio and winner_prior both set how often each class wins: give only one")
@@ -178,11 +161,6 @@ class LabelledSet:
             parts[number] = make_labels_wrong(part, wrong_labels or 0, _generator(data_seed, fold, len(parts) + number))
         train, val, test = parts
         return Parts(train, val, test)
-
-    def _first_classes(self, n: int | None) -> tuple[str, ...]:
-        if n is not None and not 2 <= n <= len(self.classes):
-            raise InputError(f"{n} of the {len(self.classes)} classes of {self.name}: give 2 to {len(self.classes)}")
-        return self.classes[:n]
 
 
 def _generator(data_seed: int, fold: int, part: int = 0) -> np.random.Generator:

@@ -117,7 +117,7 @@ def make_bags(content: Content, name: str, options: ReadOptions, findings: Findi
         paths=content.paths,
         encoder=content.encoder,
         numbered_within_bags=content.numbered_within_bags,
-        image_files=content.image_files,
+        files=content.image_files,
         embedding=content.embedding,
         for_training=options.training,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...data.bags import Bags, check_not_only_together
 from ...data.column_encoder import ColumnEncoder
 from ...data.splitting import MIN_BAGS, group_split, stratified_split
 from ...errors import InputError, count_noun
-from ..base import IN_MEMORY, Parts
+from ..base import IN_MEMORY, Parts, Source
 from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 from .findings import abbreviate_names
@@ -33,8 +33,8 @@ def check_labelled(bags: Bags, name: str, all_of_them: bool = False) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CustomBags:
-    """Bags that a user made, with the splits that were given, if any. A `Source`.
+class CustomBags(Source):
+    """Bags that a user made, with the splits that were given, if any.
 
     >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
     >>> CustomBags("example", bags)
@@ -50,7 +50,7 @@ class CustomBags:
     encoder: ColumnEncoder | None = None  # how columns of a manifest became features
     numbered_within_bags: bool = False  # instances are identified by their row in the file of their bag
     warnings: tuple[str, ...] = ()  # found by the check: no errors, but worth knowing before training
-    image_files: ImageFileSummary | None = None  # the image files from which the store was made
+    files: ImageFileSummary | None = None  # the image files from which the store was made
     embedding: Embedding | None = None  # the network that made the features
     for_training: bool = True
 
@@ -58,11 +58,8 @@ class CustomBags:
         return f"CustomBags({self.name}: {repr(self.bags).removeprefix('Bags(')}"
 
     @property
-    def kind(self) -> str:
-        return ""
-
-    def with_warnings(self, warnings: Iterable[str]) -> CustomBags:
-        return replace(self, warnings=tuple(warnings))
+    def image_files(self) -> ImageFileSummary | None:
+        return self.files
 
     def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
         """All warnings; instances of the background class do not count as wrong."""

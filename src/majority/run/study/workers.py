@@ -139,9 +139,9 @@ def local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int 
     on_gpu = chosen.type == "cuda"
     environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)
     needed = {state.cells[folder].config.bags.source for folder in waiting}
-    for info in describe():
-        if info.name in needed and not info.available:
-            load(info.name)  # downloaded once, with visible progress, before several processes need it
+    for named in describe():
+        if named.name in needed and not named.locate()[0]:
+            load(named.name)  # downloaded once, with visible progress, before several processes need it
     yield [ProcessWorker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
 
 
