@@ -321,7 +321,7 @@ def test_labels_that_say_less_or_more():
     plain = quick(epochs=5).fit(X, y, groups)
     assert not np.array_equal(ranked.predict_proba(X), plain.predict_proba(X))
     seconds[groups == 0] = y[groups == 0][0]
-    with pytest.raises(InputError, match="the runner-up is the winner"):
+    with pytest.raises(InputError, match="and its runner-up"):
         quick().fit(X, y, groups, second_labels=seconds)
 
 

@@ -178,8 +178,11 @@ def two_bags(labels=("a", "b")):
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: two_bags().with_background("b"), r"bag 1 \(slide-2\) has the label b, the background.*leave out bags"),
-        (lambda: two_bags(["a", "a"]).with_background("n"), "1 classes besides the background n: .* at least 2"),
+        (
+            lambda: two_bags().with_background("b"),
+            r"bag 1 \(slide-2\) has the label b, the background.*or leave out bags",
+        ),
+        (lambda: two_bags(["a", "a"]).with_background("n"), "classes a, n, background 'n'.* 2 other classes"),
         (lambda: Background(0, share=1.0), "background share 1.0: .* between 0 and 1"),
         (
             lambda: build_model(two_bags(), "vote", background_share=0.2),

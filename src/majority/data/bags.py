@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from ..errors import InputError, count_noun
-from .background import add_background
 from .columns import (
     Column,
     as_array,
     as_integers,
     as_objects,
     check_lengths,
-    check_one_value_per_bag,
     group_rows,
-    is_sized,
     offsets_of,
-    pack_arrays,
+    one_per_bag,
     pack_column,
+    pack_instances,
     take,
 )
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
 from .labels import encode_bag_labels
-from .splitting import group_split, indivisible, stratified_split
+from .splitting import group_split, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
-from .validation import (
-    LARGEST_FEATURE,
-    as_weights,
-    check_coordinates,
-    check_positions,
-    check_store,
-    find_non_finite,
-)
+from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
 from .winners import lead_of, voter_counts
+
+
+class Columns(TypedDict, total=False):
+    """What `Bags` may be given besides instances and labels."""
+
+    second_labels: Column | None  # (b,) runners-up, if they are known
+    instance_labels: Column | None  # (n,) evaluation only; "", None, NaN or -1: not known
+    groups: Column | None  # (b,) such as patients or sites: a split keeps them together
+    coordinates: Column | None  # (n, 2)
+    names: Column | None  # (b,)
+    weights: Column | None  # (n,) above 0, such as areas; None: all instances count the same
 
 
 class Bags:
@@ -73,39 +75,35 @@ class Bags:
         labels: Column,  # (b,) class names, or class numbers if `classes` is given; "", None, NaN or -1: no label
         classes: Iterable[str] | None = None,
         *,
-        second_labels: Column | None = None,  # (b,) runners-up, if they are known
-        instance_labels: Column | None = None,  # (n,) evaluation only; "", None, NaN or -1: not known
-        groups: Column | None = None,  # (b,) such as patients or sites: a split keeps them together
-        coordinates: Column | None = None,  # (n, 2)
-        names: Column | None = None,  # (b,)
-        weights: Column | None = None,  # (n,) above 0, such as areas; None: all instances count the same
+        second_labels: Column | None = None,
+        instance_labels: Column | None = None,
+        groups: Column | None = None,
+        coordinates: Column | None = None,
+        names: Column | None = None,
+        weights: Column | None = None,
     ):
         self.store: Store = wrap_memmap(store) if isinstance(store, np.ndarray | RowsOnDisk) else as_array(store)
         check_store(self.store)
-        self.index = as_integers(index, "index")
-        self.offsets = as_integers(offsets, "offsets")
+        self.index, self.offsets = as_integers(index, "index"), as_integers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(self.store))
         of_bags = {"labels": labels, "second labels": second_labels, "groups": groups, "names": names}
-        check_lengths(of_bags, len(self.offsets) - 1, "bag")
-        self.names = None if names is None else np.asarray([str(name) for name in names])
-        self.groups = None if groups is None else _as_sortable(as_array(groups))
-        self.coordinates = None if coordinates is None else as_array(coordinates)
+        check_lengths(of_bags, len(self), "bag")
         of_instances = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
         check_lengths(of_instances, len(self.index), "instance")
+        self.names = None if names is None else np.asarray([str(name) for name in names])
+        self.groups = None if groups is None else as_array(groups)
+        if self.groups is not None and self.groups.dtype == object:  # text and numbers have no common order
+            self.groups = self.groups.astype(str)
+        self.coordinates = None if coordinates is None else check_coordinates(as_array(coordinates))
         self.weights = None if weights is None else as_weights(weights, self.describe_instance)
-        check_coordinates(self.coordinates)
-        numbers = classes is not None
         self.bag_labels, self.classes = encode_bag_labels(labels, second_labels, classes, self.sizes, self.describe)
         self.true_classes = self.classes
         self.instance_labels: np.ndarray | None = None
         if instance_labels is not None:
             self.instance_labels, self.true_classes = encode_instance_labels(
-                instance_labels, self.classes, numbers, self.describe_instance
+                instance_labels, self.classes, classes is not None, self.describe_instance
             )
-        bad = find_non_finite(self.store, self.index)
-        if bad is not None:
-            what = f"{self.describe_instance(bad)} holds NaN or infinity, or a number beyond ±{LARGEST_FEATURE:g}"
-            raise InputError(f"{what}: correct or leave out that instance")
+        check_finite(self.store, self.index, self.describe_instance)
 
     # ------------------------------------------------------------------ constructors
 
@@ -115,31 +113,16 @@ class Bags:
         instances: Sequence[Any],
         labels: Column,
         classes: Iterable[str] | None = None,
-        *,
-        second_labels: Column | None = None,
-        instance_labels: Sequence[Column] | None = None,
-        coordinates: Sequence[Column] | None = None,
-        groups: Column | None = None,
-        names: Column | None = None,
-        weights: Sequence[Column] | None = None,
+        **columns: Unpack[Columns],
     ) -> Bags:
         """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
-        if names is not None and not is_sized(names):
-            raise InputError(f"names: {names!r} is not a list: give one name per bag")
-        store, offsets = pack_arrays(instances, names)
-        return cls(
-            store,
-            np.arange(len(store)),
-            offsets,
-            labels,
-            classes,
-            second_labels=second_labels,
-            instance_labels=pack_column("instance labels", instance_labels, offsets, as_objects),
-            coordinates=pack_column("coordinates", coordinates, offsets),
-            groups=groups,
-            names=names,
-            weights=pack_column("weights", weights, offsets),
-        )
+        store, offsets = pack_instances(instances, columns.get("names"))
+        given: dict[str, Any] = {**columns}
+        for name in ("instance_labels", "coordinates", "weights"):
+            if given.get(name) is not None:
+                read = as_objects if name == "instance_labels" else as_array
+                given[name] = pack_column(name.replace("_", " "), given[name], offsets, read)
+        return cls(store, np.arange(len(store)), offsets, labels, classes, **given)
 
     @classmethod
     def from_table(
@@ -148,12 +131,7 @@ class Bags:
         bag_ids: Column,
         labels: Column,
         classes: Iterable[str] | None = None,
-        *,
-        second_labels: Column | None = None,
-        instance_labels: Column | None = None,
-        groups: Column | None = None,
-        coordinates: Column | None = None,
-        weights: Column | None = None,
+        **columns: Unpack[Columns],
     ) -> Bags:
         """Make bags from rows, each with a bag id. Labels (and groups) are given on every row.
 
@@ -164,28 +142,15 @@ class Bags:
         """
         ids = as_array(bag_ids)
         rows = group_rows(ids)
-        columns = {"labels": labels, "second labels": second_labels, "instance labels": instance_labels}
-        columns |= {"groups": groups, "coordinates": coordinates, "weights": weights}
-        check_lengths({**columns, "instances": store}, len(ids), "bag id")
-        winners = read_labels(labels)[1]
-        seconds = None if second_labels is None else read_labels(second_labels)[1]
-        group_column = None if groups is None else as_array(groups)
-        for what, values in {"label": winners, "second label": seconds, "group": group_column}.items():
-            check_one_value_per_bag(what, values, ids, rows)
-        of_instances = None if instance_labels is None else read_labels(instance_labels)[1]
-        return cls(
-            store,
-            rows.index,
-            rows.offsets,
-            winners[rows.first_rows],
-            classes,
-            second_labels=take(seconds, rows.first_rows),
-            instance_labels=take(of_instances, rows.index),
-            groups=take(group_column, rows.first_rows),
-            coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
-            names=rows.names,
-            weights=None if weights is None else as_array(weights)[rows.index],
-        )
+        of_bags = {"labels": "label", "second_labels": "second label", "groups": "group"}
+        given: dict[str, Any] = {"labels": labels, **columns}
+        check_lengths({**given, "instances": store}, len(ids), "bag id")
+        for name, values in given.items():
+            if values is not None:
+                column = read_labels(values)[1] if name.endswith("labels") else as_array(values)
+                is_of_bags = name in of_bags
+                given[name] = one_per_bag(of_bags[name], column, ids, rows) if is_of_bags else column[rows.index]
+        return cls(store, rows.index, rows.offsets, given.pop("labels"), classes, names=rows.names, **given)
 
     @classmethod
     def from_indices(
@@ -194,33 +159,12 @@ class Bags:
         indices: Sequence[Column],
         labels: Column,
         classes: Iterable[str] | None = None,
-        *,
-        second_labels: Column | None = None,
-        instance_labels: Column | None = None,
-        groups: Column | None = None,
-        coordinates: Column | None = None,
-        names: Column | None = None,
-        weights: Column | None = None,
+        **columns: Unpack[Columns],
     ) -> Bags:
         """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
-        if len(indices) == 0:
-            raise InputError("no bags were given: pass at least one array of positions")
-        if not all(map(is_sized, indices)):
-            raise InputError("indices: give one list or array of positions in the store per bag")
-        arrays = [as_array(positions) if len(positions) else np.empty(0, np.int64) for positions in indices]
-        return cls(
-            store,
-            np.concatenate(arrays),
-            offsets_of([len(array) for array in arrays]),
-            labels,
-            classes,
-            second_labels=second_labels,
-            instance_labels=instance_labels,
-            groups=groups,
-            coordinates=coordinates,
-            names=names,
-            weights=weights,
-        )
+        arrays = [np.asarray(as_array(positions)) for positions in indices]
+        index = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+        return cls(store, index, offsets_of([len(array) for array in arrays]), labels, classes, **columns)
 
     # ------------------------------------------------------------------ properties
 
@@ -228,15 +172,11 @@ class Bags:
         return len(self.offsets) - 1
 
     def __repr__(self) -> str:
-        sizes = self.sizes
+        sizes, shape, without = self.sizes, self.store.shape[1:], int((~self.bag_labels.known).sum())
         span = f"{sizes.min()} to {sizes.max()}" if sizes.min() != sizes.max() else f"{sizes[0]}"
         shown = f"classes: {', '.join(self.classes[:10])}{', ...' if len(self.classes) > 10 else ''}"
-        instances = f"{len(self.index)} instances of shape {self.store.shape[1:]}"
-        if not self.labelled:
-            return f"Bags({len(self)} bags of {span}, {instances}, no labels)"
-        without = int((~self.bag_labels.known).sum())
         more = f", {count_noun(without, 'bag')} without a label" if without else ""
-        return f"Bags({len(self)} bags of {span}, {instances}, {shown}{more})"
+        return f"Bags({len(self)} bags of {span}, {len(self.index)} instances of shape {shape}, {shown}{more})"
 
     @property
     def labels(self) -> np.ndarray:  # (b,)
@@ -271,12 +211,13 @@ class Bags:
         bag = self.bag_of(position)
         return f"{self.describe(bag)}, instance {position - self.offsets[bag]}"
 
+    def bag_names(self) -> list[str]:
+        """The name of each bag, or its number if bags have no names."""
+        return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()
+
     def bag(self, i: int) -> np.ndarray:
-        """Return the instances of one bag; a view if they are neighbours in a store in memory."""
-        positions = self.index[self.offsets[i] : self.offsets[i + 1]]
-        if np.array_equal(positions, np.arange(positions[0], positions[0] + len(positions))):
-            return self.store[positions[0] : positions[0] + len(positions)]
-        return self.store[positions]
+        """Return the instances of one bag."""
+        return self.store[self.index[self.offsets[i] : self.offsets[i + 1]]]
 
     def instances(self) -> np.ndarray:
         """Return all instances, bag after bag."""
@@ -286,15 +227,6 @@ class Bags:
     def labelled(self) -> bool:
         """Whether any bag has a label."""
         return bool(self.bag_labels.known.any())
-
-    def with_labels(self) -> Bags:
-        """Return the bags that have a label; these bags themselves if all have one."""
-        known = self.bag_labels.known
-        if known.all():
-            return self
-        if not known.any():
-            raise InputError("no bag has a label: give at least one")
-        return self.subset(known)
 
     @property
     def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
@@ -328,12 +260,9 @@ class Bags:
 
     def _true_votes(self) -> np.ndarray:  # (b, true classes)
         counts = self.class_counts(weighted=True)
-        incomplete = np.flatnonzero(~self.fully_known)
-        if len(incomplete):
-            raise InputError(
-                f"{self.describe(int(incomplete[0]))} has instances of unknown class, but a majority needs "
-                "the classes of all instances: use bags.subset(bags.fully_known)"
-            )
+        if not self.fully_known.all():
+            what = f"{self.describe(int(np.argmin(self.fully_known)))} has instances of unknown class"
+            raise InputError(f"{what}, and a majority needs all: use bags.subset(bags.fully_known)")
         return voter_counts(counts, self.background)
 
     def fingerprint(self) -> str:
@@ -346,20 +275,18 @@ class Bags:
         if self.classes != self.true_classes:
             more += (self.classes,)
         digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
-        for array in (
-            self.offsets,
-            *self.bag_labels.arrays(),
-            self.instance_labels,
-            self.training_labels,
-            self.weights,
-        ):
+        labels = (*self.bag_labels.arrays(), self.instance_labels, self.training_labels, self.weights)
+        for array in chain((self.offsets, *labels), iterate_chunks(self.store, self.index)):
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
-        for chunk in iterate_chunks(self.store, self.index):
-            digest.update(np.ascontiguousarray(chunk).data)
         return digest.hexdigest()
 
     # ------------------------------------------------------------------ new bags from these
+
+    def with_labels(self) -> Bags:
+        """Return the bags that have a label; these bags themselves if all have one."""
+        known = self.bag_labels.known
+        return self if known.all() else self.subset(known)
 
     def without_instance_labels(self) -> Bags:
         """Return the same bags without instance labels: all that training and model selection may see."""
@@ -372,16 +299,18 @@ class Bags:
         >>> bags.classes, bags.background
         (('stroma', 'tumour', 'normal'), 2)
         """
-        classes, background = add_background(name, self.classes, self.bag_labels, self.describe)
-        true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
-        instance_labels = renumber(self.instance_labels, self.true_classes, true_classes)
-        return self._with(
-            classes=classes,
-            background=background,
-            bag_labels=self.bag_labels.with_classes(len(classes)),
-            true_classes=true_classes,
-            instance_labels=instance_labels,
-        )
+        classes = tuple(dict.fromkeys((*self.classes, name)))
+        number = classes.index(name)
+        if (wrong := self.bag_labels.names_class(number)).any():
+            what = (
+                f"{self.describe(int(np.argmax(wrong)))} has the label {name}, the background, as {wrong.sum()} bags do"
+            )
+            cure = "label them with the most common class of their other instances, or leave out bags that have none"
+            raise InputError(f"{what}: {cure}")
+        if not name.strip() or len(classes) < 3:
+            raise InputError(f"classes {', '.join(classes)}, background {name!r}: give it a name, and 2 other classes")
+        labels = self.bag_labels.with_classes(len(classes))
+        return self._with_classes(classes, background=number, bag_labels=labels)
 
     def without_classes(self, numbers: Sequence[int]) -> Bags:
         """Return the same bags, in which these classes are the label of none: bags with such a label have no label, and
@@ -394,17 +323,12 @@ class Bags:
         if not numbers:
             return self
         kept = tuple(name for number, name in enumerate(self.classes) if number not in numbers)
-        true_classes = tuple(dict.fromkeys((*kept, *self.true_classes)))
-        return self._with(
-            classes=kept,
-            bag_labels=self.bag_labels.without_classes(numbers),
-            true_classes=true_classes,
-            instance_labels=renumber(self.instance_labels, self.true_classes, true_classes),
-        )
+        return self._with_classes(kept, bag_labels=self.bag_labels.without_classes(numbers))
 
-    def bag_names(self) -> list[str]:
-        """The name of each bag, or its number if bags have no names."""
-        return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()
+    def _with_classes(self, classes: tuple[str, ...], **changes: Any) -> Bags:
+        true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
+        codes = renumber(self.instance_labels, self.true_classes, true_classes)
+        return self._with(classes=classes, true_classes=true_classes, instance_labels=codes, **changes)
 
     def with_other_labels(self, labels: Mapping[int, str]) -> Bags:
         """Return the same bags, those with these numbers with another label. A runner-up of such a bag is left out.
@@ -415,31 +339,20 @@ class Bags:
         """
         if not labels:
             return self
-        bags, texts = np.array([*labels], np.int64), [*labels.values()]
+        bags = np.array([*labels], np.int64)
 
         def describe(number: int) -> str:
             return self.describe(int(bags[number]))
 
-        others, _ = encode_bag_labels(texts, None, self.classes, self.sizes[bags], describe)
-        if self.background is not None and others.names_class(self.background).any():
-            number = int(np.argmax(others.names_class(self.background)))
-            raise InputError(f"{describe(number)} gets the label {texts[number]}, the background: give another class")
+        others, _ = encode_bag_labels([*labels.values()], None, self.classes, self.sizes[bags], describe)
         return self._with(bag_labels=self.bag_labels.with_others(bags, others))
 
     def subset(self, bags: Column) -> Bags:
         """Return the bags with these numbers, in this order, or those selected by a mask. The store is not copied."""
-        numbers = as_array(bags)
-        if numbers.ndim == 0:
-            raise InputError(f"subset of {reprlib.repr(bags)}: give a list of bag numbers, or a mask")
-        if numbers.dtype == bool:
-            check_lengths({"mask entries": numbers}, len(self), "bag")
-            numbers = np.flatnonzero(numbers)
+        chosen = as_array(bags)
+        numbers = np.arange(len(self))[chosen] if chosen.size else chosen
         if len(numbers) == 0:
-            raise InputError("the subset is empty: give at least one bag number")
-        numbers = as_integers(numbers, "the list of bags")
-        outside = numbers[(numbers < -len(self)) | (numbers >= len(self))]
-        if len(outside):
-            raise InputError(f"there is no bag {outside[0]}: the bags are numbered 0 to {len(self) - 1}")
+            raise InputError("the subset is empty: give at least one bag number, or bags with a label")
         positions = self.positions(numbers)
         return self._with(
             index=self.index[positions],
@@ -475,23 +388,19 @@ class Bags:
         parts = self.divide(fractions, seed)
         return tuple(self.subset(parts == part) for part in range(len(fractions)))
 
-    def divide(
-        self, fractions: Sequence[float], seed: int = 0, names: Sequence[str] | None = None
-    ) -> np.ndarray:  # (b,)
-        """Return the number of the part that each bag has in `split`. `names` are those of splits, for the error."""
-        try:
-            shares, rng = np.asarray(fractions, float), np.random.default_rng(seed)
-        except ValueError:
-            raise InputError(f"split by {fractions!r}, seed {seed}: give numbers, and a seed of at least 0") from None
-        if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+    def divide(self, fractions: Sequence[float], seed: int = 0) -> np.ndarray:  # (b,)
+        """Return the number of the part that each bag has in `split`."""
+        shares, rng, strata = np.asarray(fractions, float), np.random.default_rng(seed), self.bag_labels.strata
+        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        strata = self.bag_labels.strata
         if self.groups is None:
             parts = stratified_split(strata, shares / shares.sum(), rng)
         else:
             parts = group_split(np.unique(self.groups, return_inverse=True)[1], strata, shares, rng)
         if len(np.unique(parts)) < len(shares):
-            raise indivisible(shares / shares.sum(), strata, self.groups, names)
+            found = f"{len(self)} bags" if self.groups is None else f"{len(np.unique(self.groups))} groups of bags"
+            what = f"{found} cannot be divided into {', '.join(f'{share:.0%}' for share in shares)}"
+            raise InputError(f"{what} without an empty part: give more, or say where each bag goes (split)")
         return parts
 
     def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
@@ -507,18 +416,10 @@ class Bags:
         return other
 
 
-def _as_sortable(names: np.ndarray) -> np.ndarray:
-    """Return names as text if they mix text and numbers, which have no common order."""
-    mixed = names.dtype == object and names.ndim > 0 and len({isinstance(name, str) for name in names}) > 1
-    return names.astype(str) if mixed else names
-
-
 def check_not_only_together(bags: Bags) -> None:
     """Each class must be the only label, or the runner-up, of a bag: else nothing tells it from the others."""
-    for number in bags.bag_labels.classes_only_together():
-        bag, name = int(np.argmax(bags.bag_labels.names_class(number))), bags.classes[number]
-        label = bags.bag_labels.take(np.array([bag])).texts(bags.classes)[0]
-        raise InputError(
-            f"{bags.describe(bag)} has label {label}, and class {name} is only named together with others: label a "
-            "training bag with it alone, or leave it out"
-        )
+    labels = bags.bag_labels
+    for number in sorted({*np.flatnonzero(labels.allowed.any(axis=0)).tolist()} - labels.named_classes()):
+        bag, name = int(np.argmax(labels.names_class(number))), bags.classes[number]
+        what = f"{bags.describe(bag)} has label {labels.texts(bags.classes)[bag]}, and class {name} is only named"
+        raise InputError(f"{what} together with others: label a training bag with it alone, or leave it out")

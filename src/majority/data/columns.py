@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -43,19 +42,9 @@ def as_integers(values: Column, what: str) -> np.ndarray:
     return array.astype(np.int64, copy=False)
 
 
-def is_sized(values: Any) -> bool:
-    """Whether this is a list, an array or the like, and no text and no single value."""
-    sized = hasattr(values, "__len__") and hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
-    return sized and not isinstance(values, str | bytes | dict)
-
-
 def check_lengths(columns: Mapping[str, Any], expected: int, unit: str) -> None:
     for what, values in columns.items():
-        if values is None:
-            continue
-        if not is_sized(values):
-            raise InputError(f"{what}: {reprlib.repr(values)} is not a column: give a list or an array, one per {unit}")
-        if len(values) != expected:
+        if values is not None and len(values) != expected:
             raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
 
 
@@ -83,10 +72,6 @@ class BagRows:
     first: np.ndarray  # (n,) the first row of each row's bag
     names: np.ndarray  # (b,)
 
-    @property
-    def first_rows(self) -> np.ndarray:  # (b,)
-        return self.index[self.offsets[:-1]]
-
 
 def group_rows(bag_ids: np.ndarray) -> BagRows:
     """
@@ -96,10 +81,8 @@ def group_rows(bag_ids: np.ndarray) -> BagRows:
     """
     import pandas as pd
 
-    if bag_ids.ndim != 1:
-        raise InputError(f"bag ids have shape {bag_ids.shape}: give one per row, in a list or a 1D array")
-    if len(bag_ids) == 0:
-        raise InputError("no rows were given: pass at least one instance")
+    if bag_ids.ndim != 1 or len(bag_ids) == 0:
+        raise InputError(f"bag ids have shape {bag_ids.shape}: give one per row, and at least one row")
     if len(rows := find_missing(bag_ids)):
         raise InputError(f"row {rows[0]} has no bag id ({bag_ids[rows[0]]}): fill it in, or leave the row out")
     bag_of_row, names = pd.factorize(bag_ids)
@@ -107,58 +90,43 @@ def group_rows(bag_ids: np.ndarray) -> BagRows:
     return BagRows(index, offsets, index[offsets[:-1]][bag_of_row], np.asarray(names))
 
 
-def check_one_value_per_bag(what: str, values: np.ndarray | None, bag_ids: np.ndarray, rows: BagRows) -> None:
-    """Check that a column, such as the label, has a value on every row and the same one on all rows of a bag."""
-    if values is None:
-        return
-    if len(missing := find_missing(values)):
-        row = missing[0]
-        raise InputError(f"bag {bag_ids[row]} has no {what} (row {row}): fill it in, or leave the bag out")
+def one_per_bag(what: str, values: np.ndarray, bag_ids: np.ndarray, rows: BagRows) -> np.ndarray:  # (n,) -> (b,)
+    """The value of each bag of a column, such as the label, which all rows of a bag must have."""
+    missing = find_missing(values)
+    if len(missing):
+        raise InputError(
+            f"bag {bag_ids[missing[0]]} has no {what} (row {missing[0]}): fill it in, or leave the bag out"
+        )
     differing = np.flatnonzero(values != values[rows.first])
     if len(differing):
-        row = differing[0]
-        first = rows.first[row]
-        one, other = ("none" if values[i] == "" else values[i] for i in (first, row))
-        raise InputError(
-            f"bag {bag_ids[row]} has two {what}s, {one} (row {first}) and {other} "
-            f"(row {row}): all rows of a bag must have the same {what}"
-        )
+        row, first = differing[0], rows.first[differing[0]]
+        found = " and ".join(f"{'none' if values[i] == '' else values[i]} (row {i})" for i in (first, row))
+        raise InputError(f"bag {bag_ids[row]} has two {what}s, {found}: all rows of a bag must have the same {what}")
+    return values[rows.index[rows.offsets[:-1]]]
 
 
-def pack_arrays(instances: Sequence[Any], names: Column | None) -> tuple[np.ndarray, np.ndarray]:
+def pack_instances(instances: Sequence[Any], names: Column | None) -> tuple[np.ndarray, np.ndarray]:
     """The instances of all bags in one array, and the offsets of the bags."""
     arrays = [as_array(bag) for bag in instances]
     if not arrays:
         raise InputError("no bags were given: pass at least one array of instances")
     for i, array in enumerate(arrays):
-        name = names[i] if names is not None and i < len(names) else i
-        if array.ndim == 0 or len(array) == 0:
+        name = i if names is None else names[i]
+        if array.size == 0:
             raise InputError(f"bag {name} is empty: leave it out or give it at least one instance")
-        for what, one, other in (
-            ("shape", array.shape[1:], arrays[0].shape[1:]),
-            ("dtype", array.dtype, arrays[0].dtype),
-        ):
-            if one != other:
-                raise InputError(
-                    f"bag {name} has instances of {what} {one}, the bags before it {other}: give all bags one {what}"
-                )
+        one, other = ((each.shape[1:], str(each.dtype)) for each in (array, arrays[0]))
+        if one != other:
+            raise InputError(f"bag {name} has instances of shape and dtype {one}, others {other}: give all bags one")
     return np.concatenate(arrays), offsets_of([len(array) for array in arrays])
 
 
 def pack_column(
-    what: str, columns: Sequence[Column] | None, offsets: np.ndarray, read: Callable[[Column], np.ndarray] = as_array
-) -> np.ndarray | None:
+    what: str, columns: Sequence[Column], offsets: np.ndarray, read: Callable[[Column], np.ndarray] = as_array
+) -> np.ndarray:
     """The values of all bags in one column, one per instance."""
-    if columns is None:
-        return None
-    if not all(map(is_sized, columns)):
-        raise InputError(f"{what}: give one list or array per bag")
-    found = [len(column) for column in columns] + [0] * (len(offsets) - 1 - len(columns))
-    for i, (size, number) in enumerate(zip(np.diff(offsets).tolist(), found, strict=False)):
-        if number != size:
-            raise InputError(f"bag {i} has {size} instances and {number} {what}: give one per instance")
+    check_lengths({what: columns}, len(offsets) - 1, "bag")
     arrays = [read(column) for column in columns]
-    kinds = {array.dtype.kind for array in arrays}
-    if len(kinds) > 1 and kinds & {"U", "O"}:
-        arrays = [array.astype(object) for array in arrays]
+    for i, (size, array) in enumerate(zip(np.diff(offsets), arrays, strict=True)):
+        if len(array) != size:
+            raise InputError(f"bag {i} has {size} instances and {len(array)} {what}: give one per instance")
     return np.concatenate(arrays)

@@ -31,13 +31,11 @@ def read_labels(labels: Column) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(f"labels have shape {column.shape}: give a 1D array, e.g. y.ravel()")
     if column.dtype.kind in "iu":
         return np.ones(len(column), bool), column.astype(np.int64)
-    if column.dtype.kind not in "UOf":
-        raise InputError(f"labels have dtype {column.dtype}: give class names (text) or class numbers (integers)")
     import pandas as pd
 
-    series = pd.Series(column, dtype=None if column.dtype.kind == "f" else object)
+    series = pd.Series(column, dtype=object)
     known = (series.notna() & (series != "")).to_numpy()
-    found = series[known].convert_dtypes()  # pandas turns integers with missing values into floats
+    found = series[known].convert_dtypes()  # integers with missing values are floats
     if pd.api.types.is_integer_dtype(found):
         numbers = np.full(len(column), UNKNOWN)
         numbers[known] = found.to_numpy(np.int64)
@@ -62,11 +60,8 @@ def encode_labels(labels: Column, classes: Sequence[str], describe: Callable[[in
         codes = np.array([number.get(name, UNKNOWN) for name in values.tolist()], dtype=np.int64)
     wrong = np.flatnonzero((codes < 0) | (codes >= len(classes)))
     if len(wrong):
-        known = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
-        raise InputError(
-            f"{describe(int(wrong[0]))} has label {values[wrong[0]]}, outside the {len(classes)} classes ({known}): "
-            "correct the label or add its class"
-        )
+        what = f"{describe(int(wrong[0]))} has label {values[wrong[0]]}, outside the {len(classes)} classes"
+        raise InputError(f"{what} ({', '.join(classes[:10])}): correct the label or add its class")
     return codes
 
 
@@ -101,11 +96,8 @@ def encode_instance_labels(
     names = _as_classes_are_written([str(name) for name in found.tolist()], classes)
     further = sorted(set(names) - set(classes))
     if not set(names) & set(classes) and len(further) > 1:  # a single name may be the background's
-        shown = [", ".join(some[:5]) + (", ..." if len(some) > 5 else "") for some in (further, classes)]
-        raise InputError(
-            f"the labels of instances ({shown[0]}) and the classes of bags ({shown[1]}) share no name: use the same "
-            "names for both, or leave out the labels of instances"
-        )
+        found_names = f"instances are labelled ({', '.join(further[:5])}), bags ({', '.join(classes[:5])})"
+        raise InputError(f"{found_names}: use the same names for both, or leave out the labels of instances")
     true_classes = (*classes, *further)
     codes = np.full(len(values), UNKNOWN)
     codes[known] = np.array([true_classes.index(name) for name in names])[which]

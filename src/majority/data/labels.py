@@ -54,10 +54,6 @@ class BagLabels:
         """The same labels, but only of the bags of this mask; the others have none."""
         return BagLabels(self.allowed & bags[:, None], np.where(bags, self.seconds, UNKNOWN))
 
-    def without_class(self, number: int) -> BagLabels:
-        """The same labels if this class, which no label names, is left out."""
-        return BagLabels(np.delete(self.allowed, number, axis=1), self.seconds - (self.seconds > number))
-
     def without_classes(self, numbers: Sequence[int]) -> BagLabels:
         """The same labels without these classes: a bag whose label names one has none, and no runner-up."""
         left = self.masked(~np.asarray(self.allowed[:, numbers].any(axis=1)))
@@ -158,20 +154,16 @@ class BagLabels:
         """The classes that are the only winner, or the runner-up, of some bag."""
         return {*self.winners.tolist(), *self.seconds.tolist()} - {UNKNOWN}
 
-    def classes_only_together(self) -> list[int]:
-        """The classes that are only named together with others."""
-        return sorted({*np.flatnonzero(self.allowed.any(axis=0)).tolist()} - self.named_classes())
-
     def describe_other_kinds(self) -> str:
         """How many bags have a label that says less or more than the winner; empty if none has, or no bag has a label.
 
         >>> BagLabels.of([0, 2, -1], 3, seconds=[1, -1, -1]).describe_other_kinds()
         '1 bag with a runner-up, 1 bag without a label'
         """
-        if not self.known.any():
-            return ""
-        ranked = int((self.seconds != UNKNOWN).sum())
-        return describe_kinds(int(self.several.sum()), ranked, int((~self.known).sum()))
+        found = {f"with one of several labels (a{SEPARATOR}b)": self.several, "with a runner-up": self.seconds >= 0}
+        counts = {what: int(marked.sum()) for what, marked in (found | {"without a label": ~self.known}).items()}
+        shown = [f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count]
+        return ", ".join(shown) if self.known.any() else ""
 
     def arrays(self) -> list[np.ndarray]:
         """All that there are."""
@@ -189,13 +181,6 @@ def join_labels(labels: Sequence[BagLabels]) -> BagLabels:
     )
 
 
-def describe_kinds(several: int, ranked: int, without: int) -> str:
-    """Numbers of bags with such labels in words; those of 0 are left out."""
-    counts = {f"with one of several labels (a{SEPARATOR}b)": several, "with a runner-up": ranked}
-    counts["without a label"] = without
-    return ", ".join(f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count)
-
-
 # ---------------------------------------------------------------------- labels as they are written
 
 
@@ -210,26 +195,18 @@ def split_label(text: str, classes: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(SEPARATOR))
 
 
-def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] = ()) -> tuple[str, str] | None:
+def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] = ()) -> str | None:
     """What is impossible about the label of a bag of this size and its runner-up, and the cure; None if nothing is.
 
     >>> find_wrong_label("oak", "oak", 20)
-    ('the runner-up is the winner (oak)', 'name the second most common class, or none')
+    'its label is oak and its runner-up oak: name the second most common class of a bag with one winner, or none'
     """
     names = split_label(text, classes)
     if "" in names or len(set(names)) < len(names):
-        what = "has an empty name" if "" in names else "names a class twice"
-        return f"label {text} {what}", f"write each class once, with {SEPARATOR} between them"
-    if not second:
-        return None
-    if not names:
-        return f"it has a runner-up ({second}) but no winner", "name the most common class too"
-    if len(names) > 1:
-        return f"it has several labels ({text}) and a runner-up ({second})", "name one winner, or no runner-up"
-    if second == text:
-        return f"the runner-up is the winner ({text})", "name the second most common class, or none"
-    if size < 2:
-        return f"it has one instance and two labels ({text}, {second})", "name no runner-up"
+        return f"its label is {text}: write each class once, with {SEPARATOR} between them"
+    if second and (len(names) != 1 or second == text or size < 2):
+        cure = "name the second most common class of a bag with one winner, or none"
+        return f"its label is {text or 'missing'} and its runner-up {second}: {cure}"
     return None
 
 
@@ -250,49 +227,26 @@ def encode_bag_labels(
     """
     columns = [read_labels(column) for column in (labels, second_labels) if column is not None]
     numbered = all(values.dtype != object or not known.any() for known, values in columns)
-    if classes is None:
-        classes = _name_classes(columns, numbered)
-    elif numbered:
-        classes = tuple(map(str, classes))
-        masks = [known & (values != UNKNOWN) for known, values in columns]
-        codes = [encode_known(known, of[1], classes, describe) for known, of in zip(masks, columns, strict=True)]
-        encoded = BagLabels.of(codes[0], len(classes), *codes[1:])
-        if len(codes) > 1:
-            _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
-        return encoded, classes
-    classes = tuple(map(str, classes))
-    texts, *seconds = (_texts(*column) for column in columns)
-    if seconds or any(SEPARATOR in text for text in texts):
-        _check_texts(texts, seconds[0] if seconds else [""] * len(texts), classes, sizes, describe)
-    parts = [split_label(text, classes) for text in texts]
-    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    allowed = np.zeros((len(parts), len(classes)), bool)
-    names = np.array([name for part in parts for name in part], object)
-    allowed[owner, encode_labels(names, classes, lambda i: describe(int(owner[i])))] = True
-    ranked = [encode_known(np.array(of) != "", np.array(of, object), classes, describe) for of in seconds]
-    return BagLabels(allowed, *ranked), classes
-
-
-def _texts(known: np.ndarray, values: np.ndarray) -> list[str]:
-    return [str(value) if is_known else "" for is_known, value in zip(known.tolist(), values.tolist(), strict=True)]
-
-
-def _check_texts(
-    texts: list[str],
-    second_texts: list[str],
-    classes: tuple[str, ...],
-    sizes: np.ndarray,
-    describe: Callable[[int], str],
-) -> None:
-    for bag, (text, second, size) in enumerate(zip(texts, second_texts, sizes.tolist(), strict=True)):
-        wrong = find_wrong_label(text, second, size, classes)
-        if wrong is not None:
-            raise InputError(f"{describe(bag)}: {wrong[0]}: {wrong[1]}")
-
-
-def _name_classes(columns: Sequence[tuple[np.ndarray, np.ndarray]], numbered: bool) -> tuple[str, ...]:
-    """The names in sorted order: by value if all are integers."""
-    values = {value for known, column in columns for value in column[known].tolist()}
-    if not values:
+    found = [value for known, values in columns for value in values[known].tolist()]
+    if classes is None and not found:
         raise InputError("no bag has a label: give at least one")
-    return tuple(map(str, sorted(values if numbered else {part for text in values for part in split_label(str(text))})))
+    names = found if numbered else [part for text in found for part in split_label(str(text))]
+    known_classes = tuple(map(str, sorted(set(names)) if classes is None else classes))
+    texts = []
+    for known, values in columns:
+        if numbered and classes is not None:
+            codes = encode_known(known & (values != UNKNOWN), values, known_classes, describe)
+            values, known = np.array([*known_classes, ""], object)[codes], known & (values != UNKNOWN)
+        texts.append([str(value) if filled else "" for filled, value in zip(known, values, strict=True)])
+    winners, seconds = texts[0], texts[1] if len(texts) > 1 else [""] * len(texts[0])
+    for bag, (text, second, size) in enumerate(zip(winners, seconds, sizes.tolist(), strict=True)):
+        wrong = find_wrong_label(text, second, size, known_classes)
+        if wrong is not None:
+            raise InputError(f"{describe(bag)}: {wrong}")
+    parts = [split_label(text, known_classes) for text in winners]
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    allowed = np.zeros((len(parts), len(known_classes)), bool)
+    named = np.array([name for part in parts for name in part], object)
+    allowed[owner, encode_labels(named, known_classes, lambda i: describe(int(owner[i])))] = True
+    second_names = np.array(seconds, object)
+    return BagLabels(allowed, encode_known(second_names != "", second_names, known_classes, describe)), known_classes

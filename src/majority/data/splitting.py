@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ..errors import InputError, count_noun
-
 MIN_BAGS = 3  # by default, a class that is the label of fewer bags takes no part as a label
+
+
+def training_part(fractions: np.ndarray) -> int | None:
+    """The number of the largest part, which is for training; None for folds of equal size."""
+    largest = int(fractions.argmax())
+    return largest if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all() else None
 
 
 def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
@@ -23,8 +25,8 @@ def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.G
     totals = np.bincount(labels)  # (C,)
     exact = fractions[:, None] * totals  # (parts, C)
     counts = np.floor(exact + 1e-9).astype(np.int64)
-    largest = fractions.argmax()
-    if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all():  # not for folds of equal size
+    largest = training_part(fractions)
+    if largest is not None:
         counts[largest] = np.maximum(counts[largest], totals > 0)
     for label in rng.permutation(len(totals)):
         may_round_up = exact[:, label] - counts[:, label] > 1e-9
@@ -36,23 +38,6 @@ def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.G
         shuffled = rng.permutation(np.flatnonzero(labels == label))
         parts[shuffled] = np.repeat(np.arange(len(fractions)), numbers)
     return parts
-
-
-def indivisible(
-    fractions: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, names: Sequence[str] | None
-) -> InputError:
-    """The error for bags with which a part would be empty: how many are surely enough. `names` are those of the parts
-    in a column split."""
-    if groups is None:
-        found = count_noun(len(labels), "bag")
-        enough = f"{count_noun(int(np.ceil(1 / fractions.min() - 1e-9)), 'bag')} of each label"
-    else:
-        found, enough = count_noun(len(np.unique(groups)), "group"), count_noun(len(fractions), "group")
-    percent = [f"{share:.0%}" for share in fractions]
-    parts = percent if names is None else [f"{name} ({share})" for name, share in zip(names, percent, strict=True)]
-    by_split = "" if names is None else ", or a column split that says where each bag goes"
-    what = f"{found} cannot be divided into {', '.join(parts)} without an empty part"
-    return InputError(f"{what}: give at least {enough}{by_split}")
 
 
 def group_split(
@@ -76,8 +61,8 @@ def group_split(
             need[~empty] = -np.inf
         part_of[group] = need.argmax()
         lacking[part_of[group]] -= table[group]
-    largest = fractions.argmax()
-    if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all():  # not for folds of equal size
+    largest = training_part(fractions)
+    if largest is not None:
         for label in np.flatnonzero(table[part_of == largest].sum(axis=0) == 0):
             having = np.flatnonzero(table[:, label])
             group = having[table[having].sum(axis=1).argmin()]

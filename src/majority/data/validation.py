@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from .columns import as_array
+from .columns import Column, as_array
 from .feature_files import FLOATS
 from .stores import RowsOnDisk, Store, iterate_chunks
 
@@ -20,58 +19,45 @@ FINE_STEP = 1e-3  # float32 steps of at most this share of a column's standard d
 
 
 def check_store(store: Store) -> None:
-    images = store.ndim == 4 and store.dtype == np.uint8
+    images = store.ndim == 4 and store.dtype == np.uint8 and store.shape[3] in (1, 3)
     vectors = store.ndim == 2 and store.dtype in FLOATS  # the dtypes that torch has, in native byte order
-    if not (images or vectors):
+    if not (images or vectors) or 0 in store.shape[1:]:
         raise InputError(
             f"instances have shape {store.shape[1:]} and dtype {store.dtype}: give images as uint8 "
-            "(n, height, width, channels) or vectors as float16, float32 or float64 (n, d), e.g. X.astype('float32')"
+            "(n, height, width, 1 or 3) or vectors as float16, float32 or float64 (n, d), e.g. X.astype('float32')"
         )
-    if images and store.shape[3] not in (1, 3):
-        raise InputError(f"images have {store.shape[3]} channels: give grey (1) or colour (3) images")
-    if 0 in store.shape[1:]:
-        raise InputError(f"instances have shape {store.shape[1:]}: an instance needs at least one value")
 
 
 def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None:
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(index):
-        raise InputError(
-            f"offsets must run from 0 to the number of instances ({len(index)}) and have one entry more than bags"
-        )
+        raise InputError(f"offsets must run from 0 to {len(index)}, the number of instances: give at least one bag")
     empty = np.flatnonzero(np.diff(offsets) <= 0)
     if len(empty):
         raise InputError(f"bag {empty[0]} is empty: leave it out or give it at least one instance")
     outside = np.flatnonzero((index < 0) | (index >= stored))
     if len(outside):
         bag = np.searchsorted(offsets, outside[0], side="right") - 1
-        raise InputError(
-            f"bag {bag}, instance {outside[0] - offsets[bag]} points to position {index[outside[0]]}: "
-            f"positions in this store run from 0 to {stored - 1}"
-        )
+        place = f"bag {bag}, instance {outside[0] - offsets[bag]} points to position {index[outside[0]]}"
+        raise InputError(f"{place}: positions in this store run from 0 to {stored - 1}")
 
 
-def check_coordinates(coordinates: np.ndarray | None) -> None:
-    if coordinates is None:
-        return
-    if coordinates.shape[1:] != (2,):
-        raise InputError(f"coordinates have shape {coordinates.shape}: give one (x, y) per instance")
-    if coordinates.dtype.kind not in "iuf":
-        raise InputError(f"coordinates have dtype {coordinates.dtype}: give numbers")
-    if not (np.abs(coordinates.astype(np.float64, copy=False)) <= LARGEST_COORDINATE).all():  # also refuses NaN
-        raise InputError(f"a coordinate is NaN or beyond ±{LARGEST_COORDINATE:,}: correct it, or give no coordinates")
+def check_coordinates(coordinates: np.ndarray) -> np.ndarray:  # (n, 2)
+    are_numbers = coordinates.shape[1:] == (2,) and coordinates.dtype.kind in "iuf"
+    if not are_numbers or not (np.abs(coordinates.astype(np.float64)) <= LARGEST_COORDINATE).all():  # also refuses NaN
+        found = f"coordinates have shape {coordinates.shape} and dtype {coordinates.dtype}"
+        raise InputError(f"{found}: give one (x, y) per instance, numbers up to ±{LARGEST_COORDINATE:,}")
+    return coordinates
 
 
-def as_weights(weights: Any, describe: Callable[[int], str]) -> np.ndarray:  # (n,) float64
+def as_weights(weights: Column, describe: Callable[[int], str]) -> np.ndarray:  # (n,) float64
     """`describe` names the instance of a wrong weight."""
     column = as_array(weights)
     if column.ndim != 1 or column.dtype.kind not in "iuf":
-        found = f"weights have shape {column.shape} and dtype {column.dtype}"
-        raise InputError(f"{found}: give one number per instance, above 0")
+        raise InputError(f"weights have shape {column.shape} and dtype {column.dtype}: give one number per instance")
     values = column.astype(np.float64)
     wrong = np.flatnonzero(~is_weight(values))
     if len(wrong):
-        what = f"{describe(int(wrong[0]))} has weight {values[wrong[0]]:g}"
-        raise InputError(f"{what}: {WEIGHT_CURE}")
+        raise InputError(f"{describe(int(wrong[0]))} has weight {values[wrong[0]]:g}: {WEIGHT_CURE}")
     return values
 
 
@@ -96,14 +82,14 @@ def non_finite_rows(rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
     return np.logical_not(((rows >= -largest) & (rows <= largest)).all(axis=1))
 
 
-def find_non_finite(store: Store, index: np.ndarray) -> int | None:
-    """Return the position of the first instance in the index that is not finite."""
+def check_finite(store: Store, index: np.ndarray, describe: Callable[[int], str]) -> None:
+    """`describe` names the instance of a wrong number."""
     if store.dtype == np.uint8 or (isinstance(store, RowsOnDisk) and store.known_finite):
-        return None
+        return
     start = 0
     for chunk in iterate_chunks(store, index):
-        bad = np.flatnonzero(non_finite_rows(chunk))
-        if len(bad):
-            return int(start + bad[0])
+        bad = non_finite_rows(chunk)
+        if bad.any():
+            place, limit = describe(start + int(np.argmax(bad))), f"a number beyond ±{LARGEST_FEATURE:g}"
+            raise InputError(f"{place} holds NaN or infinity, or {limit}: correct or leave out that instance")
         start += len(chunk)
-    return None

@@ -134,7 +134,7 @@ def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels
     """The shares and the labels without the background, which no bag has as its label."""
     if bags.background is None:
         return shares, bags.bag_labels
-    return np.delete(shares, bags.background, axis=1), bags.bag_labels.without_class(bags.background)
+    return np.delete(shares, bags.background, axis=1), bags.bag_labels.without_classes([bags.background])
 
 
 def label_evidence(parts: Iterable[tuple[np.ndarray, Bags]]) -> LabelEvidence:

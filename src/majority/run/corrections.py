@@ -51,7 +51,7 @@ def _check_label(label: str, place: str, classes: tuple[str, ...], background: i
     """Refuse a label that no bag of these classes can have."""
     wrong = find_wrong_label(label, "", 1, classes)
     if wrong:
-        raise InputError(f"{place}: {wrong[0]}: {wrong[1]}")
+        raise InputError(f"{place}: {wrong}")
     for name in split_label(label, classes):
         if name not in classes:
             similar = closest(name, classes)

@@ -166,9 +166,9 @@ WRONG = {  # change of a valid table -> facts in one problem
     "no labels": (lambda t, m: t.assign(bag_label=""), ("no bag has a label", "to predict")),
     "winner as runner-up": (
         lambda t, m: t.assign(second_label=t["bag_label"]),
-        ("bag 0 (slide0)", "the runner-up is the winner", "name the second most common class, or none"),
+        ("bag 0 (slide0)", "and its runner-up", "name the second most common class"),
     ),
-    "a class twice": (of_bag(0, "bag_label", "7|7"), ("slide0", "label 7|7 names a class twice", "each class once")),
+    "a class twice": (of_bag(0, "bag_label", "7|7"), ("slide0", "its label is 7|7", "each class once")),
     "a class only together with others": (
         of_bag(0, "bag_label", "7|13"),
         ("slide0", "class 13 is only named together with others", "alone"),

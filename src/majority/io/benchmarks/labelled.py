@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.bags import Bags
-from ...data.columns import as_integers, check_lengths, is_sized
+from ...data.columns import as_integers, check_lengths
 from ...data.instance_labels import encode_labels
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
 from ...data.validation import check_store
@@ -43,7 +43,7 @@ class LabelledSet(Source):
     kind: str = ""  # the name under which it is registered; "": it is from a file or made by the caller
 
     def __post_init__(self) -> None:
-        names = is_sized(self.classes) and all(isinstance(name, str) for name in self.classes)
+        names = isinstance(self.classes, list | tuple) and all(isinstance(name, str) for name in self.classes)
         if not isinstance(self.store, np.ndarray) or not names:
             raise InputError("LabelledSet: give the instances as an array, and the names of the classes as a list")
         check_store(self.store)

@@ -138,7 +138,7 @@ class CustomBags(Source):
         if self.split is not None:
             parts = self._given_parts(bags, self.split, data_seed)
         else:
-            parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed, SPLITS), 3))
+            parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed), 3))
         self._check_all_classes_trained(bags, parts.train)
         return parts
 
@@ -167,7 +167,7 @@ class CustomBags(Source):
         if "val" in parts:
             return Parts(parts["train"], parts["val"], parts.get("test"))
         check_labelled(parts["train"], f"the train bags of {self.name}")
-        part_of = parts["train"].with_labels().divide([1 - VALIDATION, VALIDATION], data_seed, SPLITS[:2])
+        part_of = parts["train"].with_labels().divide([1 - VALIDATION, VALIDATION], data_seed)
         train, val = _subsets(parts["train"], part_of, 2)
         return Parts(train, val, parts.get("test"))
 

@@ -51,7 +51,7 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
     if len(numbers) < len(votes):
         return parameters.detach()
     labels = bags.bag_labels.take(numbers)
-    labels = labels if bags.background is None else labels.without_class(bags.background)
+    labels = labels if bags.background is None else labels.without_classes([bags.background])
     rates, by_chance = map(
         torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), int(votes.sum()))
     )  # (b,), (b,)
