@@ -333,5 +333,5 @@ def test_instance_labels_of_some_rows():
     assert not np.array_equal(asked.predict_proba(X), plain.predict_proba(X))
     with pytest.raises(InputError, match="row 0 has instance label other"):
         quick().fit(X, y, groups, instance_labels=np.where(np.arange(len(y)) == 0, "other", few))
-    with pytest.raises(InputError, match="recipe mpem cannot learn a part of them"):
+    with pytest.raises(InputError, match=r"recipe mpem .* cannot learn a part of them"):
         quick(recipe="mpem").fit(X, y, groups, instance_labels=few)

@@ -99,8 +99,8 @@ def test_every_stage_is_reported_once(tmp_path):
 @pytest.mark.parametrize(
     ("stages", "fact"),
     [
-        ([Stage("one", ONE), Stage("one", ONE)], "two stages are called one"),
-        ([Stage("two", ONE, inputs=("one",)), Stage("one", ONE)], "two uses one, which is no earlier stage"),
+        ([Stage("one", ONE), Stage("one", ONE)], "stage one: give it a name of its own"),
+        ([Stage("two", ONE, inputs=("one",)), Stage("one", ONE)], "stage two: .* only earlier stages"),
         ([Stage("one", ONE), Stage("choice", choose=lambda run: {})], "choice trains no network"),
     ],
 )

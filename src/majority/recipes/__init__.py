@@ -22,9 +22,9 @@ from ..training.callbacks import Callback
 from . import census, forest, mpem, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
-from .running import Trained, run_stages, temporary_files
+from .running import Trained, run_again, run_stages, temporary_files
 from .stages import Run, Stage
-from .wrong_labels import train_again, train_without_wrong_labels
+from .wrong_labels import corrected, train_without_wrong_labels
 
 __all__ = [
     "DEFAULT",
@@ -92,13 +92,9 @@ class Recipe:
 
     def check_instance_labels(self, method: str) -> None:
         """Refuse what cannot learn the labels of some instances."""
-        if sees_instance_labels(method):
-            raise InputError(
-                f"instance labels: method {method} is a reference method and sees all of them: leave them out"
-            )
-        if not self.uses_instance_labels:
-            cure = "use another recipe, or leave them out"
-            raise InputError(f"instance labels: recipe {self.name} cannot learn a part of them: {cure}")
+        if sees_instance_labels(method) or not self.uses_instance_labels:
+            what = f"recipe {self.name} with method {method} cannot learn a part of them"
+            raise InputError(f"instance labels: {what}: use another recipe or method, or leave them out")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
@@ -171,7 +167,7 @@ def train_by_plan(
     task = recipe.task_for((task or TaskInfo.of(train)).with_bags(train), method, build)
     run = Run(train, val, plan, build, task, folder, title, device, eager, log, callbacks)
     if chosen is not None:
-        return train_again(chosen, run)
+        return run_again(chosen, corrected(run, chosen.about.get("wrong_labels", {})))
 
     def stages_for(run: Run) -> list[Stage]:
         return recipe.stages(run.task, plan)

@@ -83,22 +83,17 @@ def _grow(run: Run) -> Model:
 
 
 def _judge(run: Run, model: Model) -> Fitted:
-    """The figures of its only epoch."""
+    """The figures of its only epoch: the mean loss of the labels, and the share of bags that are right by count."""
     start, record = time.perf_counter(), {"epoch": 0, "learning_rate": 0.0}
+    device = choose_device(run.device)
+    model.to(device)
     judged = {"train": run.train} if run.epochs is not None else {"train": run.train, "val": run.val}
     for part, bags in judged.items():
-        record[f"{part}_loss"], record[f"{part}_bag_accuracy"] = _loss_of(run, model, bags)
+        figures = []
+        for batch, output in outputs(model, all_batches(bags.with_labels(), device)):
+            losses = model.head.losses(output, batch.segments, batch.target)
+            figures.append(torch.stack([losses, model.bags_right(output, batch.segments, batch.target)]))
+        record[f"{part}_loss"], record[f"{part}_bag_accuracy"] = torch.cat(figures, dim=1).mean(dim=1).tolist()
     seconds = record["seconds"] = time.perf_counter() - start
     name: Literal["val_loss", "train_loss"] = "val_loss" if "val" in judged else "train_loss"
     return Fitted(0, record[name], name, seconds, history=[record])
-
-
-def _loss_of(run: Run, model: Model, bags: Bags) -> tuple[float, float]:
-    """The mean loss of the labels, and the share of bags that are right by count."""
-    device, labelled = choose_device(run.device), bags.with_labels()
-    found = []
-    for batch, output in outputs(model.to(device), all_batches(labelled, device)):
-        losses = model.head.losses(output, batch.segments, batch.target)
-        found.append((losses, model.bags_right(output, batch.segments, batch.target)))
-    loss, right = (torch.cat([part[i].float() for part in found]).mean().item() for i in range(2))
-    return loss, right

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..fields import from_json
 from ..files import read_json, read_lines, write_json
 from ..nn.model import Model
-from ..nn.weights import check_weights, read_weights, write_weights
+from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..training.distributed import from_first
 from ..training.progress import show_stages
 from ..training.run_files import CHECKPOINT, METRICS
@@ -116,13 +116,11 @@ def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[
 
 
 def _check(stages: Sequence[Stage]) -> None:
-    names: set[str] = set()
+    earlier: set[str] = set()
     for stage in stages:
-        if stage.name in names:
-            raise InputError(f"two stages are called {stage.name}: give each its own name")
-        if missing := {*stage.inputs} - names:
-            raise InputError(f"stage {stage.name} uses {missing.pop()}, which is no earlier stage: correct the list")
-        names.add(stage.name)
+        if stage.name in earlier or {*stage.inputs} - earlier:
+            raise InputError(f"stage {stage.name}: give it a name of its own, and as inputs only earlier stages")
+        earlier.add(stage.name)
 
 
 def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -145,20 +143,22 @@ def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _run_stage(run: Run) -> Result:
+    """Train, or choose, in the folder of the stage; or read what that has left."""
     stage, folder = run.stage, run.folder
-    if stage.choose is not None:
-        return Result(about=_choose(run, stage.choose))
-    saved = from_first(lambda: _read(stage, folder))
-    model = stage.start(run)
-    if saved is None:
-        result = _train(run, model, f"{run.phase}/{stage.name}" if run.phase else stage.name)
-        from_first(lambda: _write(folder, result))
+    saved = from_first(lambda: _read(stage, folder)) if folder else None
+    model: Any = None if stage.choose else stage.start(run)
+    if saved is not None:
+        result, weights = saved
+        if model is not None:
+            check_weights(weights, model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE)
+            model.load_state_dict(weights)
+            result = replace(result, model=model)
     else:
-        fitted, weights = saved
-        check_weights(weights, model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE)
-        model.load_state_dict(weights)
-        result = Result(model, fitted)
-    model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
+        shown = f"{run.phase}/{stage.name}" if run.phase else stage.name
+        result = Result(about=_choose(run, stage.choose)) if stage.choose else _train(run, model, shown)
+        from_first(lambda: _write(folder, result))
+    if model is not None:
+        model.to(memory_format=torch.contiguous_format)
     if result.fitted is not None:
         loss = "validation loss" if result.fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {result.fitted.best_epoch + 1} of {result.fitted.epochs}"
@@ -167,18 +167,12 @@ def _run_stage(run: Run) -> Result:
 
 
 def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
-    """What the stage chooses, or has chosen before."""
-    file = None if run.folder is None else run.folder / OUTCOME
-    saved = from_first(lambda: read_json(file, REMOVE).get("chosen") if file and file.exists() else None)
-    if isinstance(saved, dict):
-        return saved
     found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
     about: dict[str, Any] = from_first(lambda: found)
     for title, line in about.get("lines", {}).items():
         run.log(f"{title}: {line}")
     for warning in about.get("warnings", []):
         run.log(f"warning: {warning}")
-    from_first(lambda: _write_json(file, {"chosen": about}))
     return about
 
 
@@ -196,29 +190,26 @@ def _train(run: Run, model: Model, shown: str) -> Result:
 def _write(folder: Path | None, result: Result) -> None:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_weights(folder / WEIGHTS, result.model.state_dict())
-        if result.fitted is not None:
-            _write_json(folder / OUTCOME, result.fitted.outcome)
-            (folder / CHECKPOINT).unlink(missing_ok=True)
+        if result.model is not None:
+            write_weights(folder / WEIGHTS, result.model.state_dict())
+        write_json(folder / OUTCOME, result.fitted.outcome if result.fitted else {"chosen": result.about})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _write_json(file: Path | None, content: Mapping[str, Any]) -> None:
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, content)
-
-
-def _read(stage: Stage, folder: Path | None) -> tuple[Fitted | None, dict[str, torch.Tensor]] | None:
-    """How a finished stage was trained, and its weights."""
-    files = (WEIGHTS, OUTCOME) if stage.settings else (WEIGHTS,)
-    if folder is None or not all((folder / name).exists() for name in files):
+def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
+    """What a finished stage has left, and the weights of its network."""
+    place = folder / OUTCOME
+    if not place.exists() or not (stage.choose or (folder / WEIGHTS).exists()):
         return None
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    fitted = None
+    outcome = read_json(place, REMOVE)
+    if stage.choose:
+        return Result(about=outcome.get("chosen", {})), {}
+    result = Result()
     if stage.settings is not None:
-        fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE), folder / OUTCOME, REMOVE)
-        fitted.history = read_lines(folder / METRICS, REMOVE)
-    return fitted, read_weights(folder / WEIGHTS, REMOVE)[0]
+        result = Result(fitted=from_json(Fitted, outcome, place, REMOVE))
+        result.fitted.history = read_lines(folder / METRICS, REMOVE)
+    return result, read_weights(folder / WEIGHTS, REMOVE)[0]
 
 
 def temporary_files(folder: Path) -> list[Path]:

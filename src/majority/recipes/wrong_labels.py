@@ -18,7 +18,7 @@ from ..errors import count_noun
 from ..nn.model import Model
 from ..predict.label_likelihood import label_evidence
 from .losses import predicted_shares
-from .running import ROBUST, Trained, merge, run_again, run_stages
+from .running import ROBUST, Trained, merge, run_stages
 from .stages import Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
@@ -32,14 +32,16 @@ def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]
     """Run the stages; if labels seem to be wrong, run them again without these, but for those that need no labels."""
     listed = stages_for(run)
     first = run_stages([*listed, Stage(NAME, inputs=(listed[-1].name,), choose=_find)], run)
-    if not first.about["wrong_labels"]["corrections"]:
+    found = first.about["wrong_labels"]
+    if not found["corrections"]:
         return first
     run.log("training again without the wrong labels (majority review lists such bags)")
-    again = with_corrections(run, first.about["wrong_labels"])
+    folder, title = run.folder and run.folder / ROBUST, run.title and f"{run.title}, again"
+    again = corrected(replace(run, phase=ROBUST, folder=folder, title=title, shared={}), found)
     given = {stage.name: first.results[stage.name] for stage in first.stages if stage.once}
     second = run_stages(stages_for(again), again, given)
-    found = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
-    return replace(second, first=first, about=merge([second.about, found]))
+    about = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
+    return replace(second, first=first, about=merge([second.about, about]))
 
 
 def _find(run: Run) -> dict[str, Any]:
@@ -48,22 +50,29 @@ def _find(run: Run) -> dict[str, Any]:
     return {"wrong_labels": found, "kept": last, "lines": {"wrong labels": describe_wrong_labels(found)}}
 
 
-def train_again(trained: Trained, run: Run) -> Trained:
-    """On all bags, with the labels that the first training found: see `run_again`."""
-    return run_again(trained, _corrected(run, run.val, trained.about.get("wrong_labels", {})))
+def corrected(run: Run, about: Mapping[str, Any]) -> Run:
+    """The run with the corrections that `find_wrong_labels` names, which new heads see. Some wrong labels are not
+    found, and some corrections are wrong. Validation bags are numbered after the training bags."""
+    if not about.get("corrections"):
+        return run
 
+    def relabel(bags: Bags, first: int) -> Bags:
+        numbers = {int(bag) - first: label for bag, label in about["corrections"].items()}
+        known = {bag: label for bag, label in numbers.items() if 0 <= bag < len(bags)}
+        return bags.with_other_labels(known) if known else bags
 
-def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
-    """The run, in a folder of its own, with the corrections that `find_wrong_labels` names, of training and validation
-    bags."""
-    folder, title = run.folder and run.folder / ROBUST, run.title and f"{run.title}, again"
-    again = replace(run, phase=ROBUST, folder=folder, title=title, shared={})
-    if run.val is run.train:
-        corrected = _corrected(again, run.val, about)
-        return replace(corrected, val=corrected.train)
-    val = _relabel(run.val, about, first=len(run.train))
-    # labels of which some are wrong choose better than none
-    return _corrected(again, val if val.bag_labels.known.any() else run.val, about)
+    train = relabel(run.train, 0)
+    val = train if run.val is run.train else relabel(run.val, len(run.train))
+    if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
+        val = run.val
+
+    def build(seed: int = 0, method: str | None = None) -> Model:
+        model = run.build(seed, method)
+        model.see_labels(train.bag_labels)
+        return model
+
+    remaining = REMAINING * about["share"]
+    return replace(run, train=train, val=val, task=run.task.with_bags(train), build=build, remaining_wrong=remaining)
 
 
 def find_wrong_labels(
@@ -114,26 +123,3 @@ def describe_wrong_labels(found: Mapping[str, Any]) -> str:
     other = count_noun(len(found["corrections"]) - left_out, "bag")
     share = f"about {100 * found['share']:.0f} % of {found['bags']:,}"
     return f"{share}: the last training had other labels of {other}, and left out those of {left_out:,}"
-
-
-def _relabel(bags: Bags, about: Mapping[str, Any], first: int = 0) -> Bags:
-    """The bags with other labels, by their numbers from `first` on."""
-    numbers = {int(bag) - first: label for bag, label in about["corrections"].items()}
-    known = {bag: label for bag, label in numbers.items() if 0 <= bag < len(bags)}
-    return bags.with_other_labels(known) if known else bags
-
-
-def _corrected(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
-    """The run with other labels of the training bags, which new heads see. Some wrong labels are not found, and some
-    corrections are wrong."""
-    if not about.get("corrections"):
-        return run
-    train = _relabel(run.train, about)
-
-    def build(seed: int = 0, method: str | None = None) -> Model:
-        model = run.build(seed, method)
-        model.see_labels(train.bag_labels)
-        return model
-
-    remaining = REMAINING * about["share"]
-    return replace(run, train=train, val=val, task=run.task.with_bags(train), build=build, remaining_wrong=remaining)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import repeat
-
 import torch
 from torch import Tensor
 
@@ -46,16 +44,15 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
         total, squares = zeros(width), zeros(width, width)
         label_sums, bag_squares = zeros(classes, width), zeros(width, width)
         for batch in all_batches(part, chosen):
-            sums = zeros(len(batch.segments), width)
-            weights = batch.segments.scaled_weights
-            of_pieces = repeat(None) if weights is None else weights.double().unsqueeze(1).split(most)
-            for piece, bag_ids, weight in zip(batch.pieces(most), batch.segments.ids.split(most), of_pieces):  # noqa: B905
+            segments, sums = batch.segments, zeros(len(batch.segments), width)
+            rows = zip(segments.ids.split(most), segments.weigh(zeros(segments.n, 1) + 1).split(most), strict=True)
+            for piece, (bag_ids, weights) in zip(batch.pieces(most), rows, strict=True):
                 instances = model.normalise(piece).double() * scale
                 total += instances.sum(dim=0)
                 squares += instances.T @ instances
-                sums.index_add_(0, bag_ids, instances if weight is None else instances * weight)
-            named = batch.target.labels >= 0  # other bags take part in the variation of instances only
-            means = (sums / batch.segments.sizes.unsqueeze(1))[named]
+                sums.index_add_(0, bag_ids, instances * weights)
+            named = batch.target.allowed.sum(dim=1) == 1  # other bags take part in the variation of instances only
+            means = (sums / segments.sizes.unsqueeze(1))[named]
             label_sums.index_add_(0, batch.target.labels[named], means)
             bag_squares += means.T @ means
         return total, squares, label_sums, bag_squares
