@@ -65,14 +65,12 @@ def _reset_peak() -> None:
 
 
 def _snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        found[str(path.relative_to(folder))] = (
-            status.st_mtime_ns if path.is_file() else 0,
-            status.st_size if path.is_file() else 0,
-        )
-    return found
+    """Times and sizes of all files; of folders only that they are there."""
+    status = {path: path.stat() for path in sorted(folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder)): (of.st_mtime_ns, of.st_size) if path.is_file() else (0, 0)
+        for path, of in status.items()
+    }
 
 
 class Hang(BaseException):

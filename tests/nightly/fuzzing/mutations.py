@@ -7,74 +7,79 @@ import json
 import random
 import struct
 import zipfile
-import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-HOSTILE = [
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    2,
-    10**6,
-    10**30,
-    -(10**30),
-    0.5,
-    1e308,
-    -1e308,
-    1e-320,
-    float("nan"),
-    float("inf"),
+NUMBERS = [0, -1, 1, 2, 10**6, 10**30, -(10**30), 0.5, 1e308, -1e308, 1e-320, float("nan"), float("inf")]
+TEXTS = ["", "x", "1", "nan", "\ud800", "\x00", "../../x", "=1+1", "x" * 5_000, "train", "count", "cifar10", "timm:x"]
+LISTS = [[], [[]], [None], [0], [-1], [1, 2, 3], ["a", "b"], [10**18], {}, {"x": None}, {"0": 1}]
+HOSTILE = [None, True, False, *NUMBERS, *TEXTS, *LISTS]
+SHAPES = [[10**12, 3], [2**62], [-1, 3], [0, 3], [3], [6, 3, 1], [10**9, 10**9], [2**31, 3], []]
+DTYPES = ["F16", "I32", "F64", "U8", "BOOL", "BF16", "x"]
+NPY_TYPES = ["<f8", "|O", "<U5", ">f4", "<M8[s]", "<c8", "|V1000000", True, None, [("a", "<f4")]]
+CELLS = [
+    "",
+    " ",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e38",
+    "9" * 400,
+    '"',
+    '"x',
+    "'",
+    ";",
+    "\t",
+    "\x00",
+    "\ufeff",
+    "\u202e",
 ]
-HOSTILE += ["", "x", "1", "nan", "\ud800", "\x00", "../../x", "=1+1", "x" * 5_000, [], {}, [[]], [None], {"x": None}]
-HOSTILE += [[0], [-1], [1, 2, 3], ["a", "b"], {"0": 1}, [10**18], "train", "count", "cifar10", "timm:x"]
+CELLS += [
+    "é",
+    "=1+1",
+    "1,5",
+    "0x1F",
+    "True",
+    "2020-01-01",
+    "x" * 70_000,
+    "a\nb",
+    "a/b",
+    "..",
+    "/dev/zero",
+    "bag",
+    "bag-1",
+]
 
 
 def change(content: bytes, name: str, rng: random.Random) -> bytes:
     """The content of a file with one to three changes."""
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        structured = STRUCTURED.get(Path(name).suffix)
-        if structured is not None and rng.random() < 0.7:
-            try:
-                content = structured(content, rng)
-            except Exception:  # an earlier change has broken its structure
-                content = change_bytes(content, rng)
-        else:
+        before = content
+        if rng.random() < 0.7:
+            with suppress(Exception):  # an earlier change may have broken its structure
+                content = STRUCTURED[Path(name).suffix](content, rng)
+        if content == before:
             content = change_bytes(content, rng)
     return content
 
 
 def change_bytes(content: bytes, rng: random.Random) -> bytes:
-    data = bytearray(content)
-    place, other = rng.randrange(len(data) + 1), rng.randrange(len(data) + 1)
-    low, high = min(place, other), max(place, other)
-    kind = rng.randrange(9)
-    if kind == 0:
-        return bytes(data[:place])
-    if kind == 1:
-        return b""
-    if kind == 2:
-        return bytes(data[:low] + data[high:])
-    if kind == 3:
-        return bytes(data[:place] + data[low:high] + data[place:])
-    if kind == 4:
-        return bytes(data[:place]) + rng.randbytes(rng.choice([1, 8, 500])) + bytes(data[place:])
-    if kind == 5:
-        return rng.randbytes(rng.choice([1, 10, 2_000]))
-    if kind == 6:
-        return bytes(data[:low]) + b"\0" * (high - low) + bytes(data[high:])
-    for _ in range(rng.choice([1, 1, 4, 30])):
-        if data:
-            data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
-    return bytes(data)
+    """Cut, left out, repeated, inserted, replaced by zeros or by anything else."""
+    low, high = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    before, part, after = content[:low], content[low:high], content[high:]
+    noise = rng.randbytes(rng.choice([1, 8, 500]))
+    made = [b"", before, before + after, before + part + part + after, before + noise + part + after, noise]
+    made += [before + b"\0" * len(part) + after]
+    few = bytearray(content)
+    for _ in range(rng.choice([1, 1, 4, 30]) if few else 0):
+        few[rng.randrange(len(few))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+    return rng.choice([*made, bytes(few), bytes(few)])
 
 
 def change_json(content: bytes, rng: random.Random) -> bytes:
-    value = json.loads(content)
-    return json.dumps(change_value(value, rng), indent=rng.choice([None, 2])).encode()
+    return json.dumps(change_value(json.loads(content), rng), indent=rng.choice([None, 2])).encode()
 
 
 def change_lines(content: bytes, rng: random.Random) -> bytes:
@@ -86,45 +91,38 @@ def change_lines(content: bytes, rng: random.Random) -> bytes:
 
 def change_value(value: Any, rng: random.Random) -> Any:
     """The same JSON value with one part of it replaced, removed, added or nested."""
-    if isinstance(value, dict) and value and rng.random() < 0.93:
-        key = rng.choice(list(value))
-        kind = rng.random()
+    if isinstance(value, dict | list) and value and rng.random() < 0.9:
+        items = value if isinstance(value, dict) else dict(enumerate(value))
+        key, kind = rng.choice([*items]), rng.random()
         if kind < 0.15:
-            return {name: item for name, item in value.items() if name != key}
-        if kind < 0.2:
-            return value | {rng.choice(["", "x", "schema", key + "x"]): rng.choice(HOSTILE)}
-        return value | {key: change_value(value[key], rng)}
-    if isinstance(value, list) and value and rng.random() < 0.85:
-        i = rng.randrange(len(value))
-        if rng.random() < 0.2:
-            return value[:i] + value[i + 1 :]
-        return [*value[:i], change_value(value[i], rng), *value[i + 1 :]]
+            items = {name: item for name, item in items.items() if name != key}
+        elif kind < 0.2:
+            items = items | {rng.choice(["", "x", "schema", f"{key}x"]): rng.choice(HOSTILE)}
+        else:
+            items = items | {key: change_value(items[key], rng)}
+        return items if isinstance(value, dict) else [*items.values()]
     if rng.random() < 0.03:
         for _ in range(rng.choice([40, 400])):
             value = [value]
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and rng.random() < 0.4:
+    if isinstance(value, int | float) and rng.random() < 0.4:
         return rng.choice([value + 1, value - 1, -value, value * 10**9, value * 1.5])
     return rng.choice(HOSTILE)
 
 
 def change_safetensors(content: bytes, rng: random.Random) -> bytes:
-    """Change the header: a shape, a dtype, an offset, a name, or the JSON in its metadata."""
+    """Change the header (a shape, a dtype, an offset, a name, the JSON in its metadata) or a number."""
     (length,) = struct.unpack("<Q", content[:8])
     header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
-    notes = header.get("__metadata__") or {}
-    if notes and rng.random() < 0.5:
-        key = rng.choice(list(notes))
-        notes[key] = (
-            json.dumps(change_value(json.loads(notes[key]), rng)) if rng.random() < 0.9 else rng.choice(["", "[", "x"])
-        )
-    elif rng.random() < 0.5:
+    notes, kind = header.get("__metadata__"), rng.randrange(4)
+    if kind == 0 and notes:
+        key = rng.choice([*notes])
+        notes[key] = json.dumps(change_value(json.loads(notes[key]), rng)) if rng.random() < 0.9 else "["
+    elif kind == 1:
         tensor = header[rng.choice([name for name in header if name != "__metadata__"])]
-        if rng.random() < 0.5:
-            tensor["dtype"] = rng.choice(["F16", "I32", "F64", "U8", "BOOL", "BF16", "x"])
-        else:
-            tensor["shape"] = rng.choice([tensor["shape"][::-1], [*tensor["shape"], 1], [10**12], [-1], [0], []])
-    elif rng.random() < 0.5 and data:
+        name, values = rng.choice([("dtype", DTYPES), ("shape", SHAPES)])
+        tensor[name] = rng.choice(values)
+    elif kind == 2 and data:
         place = rng.randrange(0, max(1, len(data) - 4), 4)
         data = data[:place] + struct.pack("<f", rng.choice([float("nan"), float("inf"), 1e38, 0.0])) + data[place + 4 :]
     else:
@@ -137,40 +135,7 @@ def change_table(content: bytes, rng: random.Random) -> bytes:
     lines = content.decode().split("\n")
     i = rng.randrange(len(lines))
     cells = lines[i].split(",")
-    shown = [
-        "",
-        " ",
-        "nan",
-        "inf",
-        "-inf",
-        "1e400",
-        "1e38",
-        "9" * 400,
-        '"',
-        '"x',
-        "'",
-        ";",
-        "\t",
-        "\x00",
-        "\ufeff",
-        "\u202e",
-        "é",
-    ]
-    shown += [
-        "=1+1",
-        "1,5",
-        "0x1F",
-        "True",
-        "2020-01-01",
-        "x" * 70_000,
-        "a\nb",
-        "a/b",
-        "..",
-        "/dev/zero",
-        "bag",
-        "bag-1",
-    ]
-    cells[rng.randrange(len(cells))] = rng.choice(shown)
+    cells[rng.randrange(len(cells))] = rng.choice(CELLS)
     lines[i] = rng.choice([",", ",", ",", ";", "\t"]).join(cells)
     if rng.random() < 0.1:
         lines.insert(rng.randrange(len(lines)), rng.choice(lines))
@@ -183,11 +148,8 @@ def change_npy(content: bytes, rng: random.Random) -> bytes:
     """Change the header of the array: its shape, dtype or order."""
     (length,) = struct.unpack("<H", content[8:10])
     fields = eval(content[10 : 10 + length].decode(), {"__builtins__": {}})  # written by numpy a moment ago
-    shapes = [(10**12, 3), (2**62,), (-1, 3), (0, 3), (3,), (6, 3, 1), (10**9, 10**9), (2**31, 3), ()]
-    fields[rng.choice(["shape", "shape", "descr", "fortran_order", "x"])] = rng.choice(
-        [*shapes, "<f8", "|O", "<U5", ">f4", "<M8[s]", "<c8", "|V1000000", True, None, [("a", "<f4")]]
-    )
-    text = repr(fields).encode() + b"\n"
+    name, values = rng.choice([("shape", [*map(tuple, SHAPES)]), ("descr", NPY_TYPES), ("fortran_order", HOSTILE)])
+    text = repr(fields | {name: rng.choice(values)}).encode() + b"\n"
     return content[:8] + struct.pack("<H", len(text)) + text + content[10 + length :]
 
 
@@ -195,37 +157,14 @@ def change_npz(content: bytes, rng: random.Random) -> bytes:
     """Change one array of the archive, or its name."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as after:
-        names = before.namelist()
-        chosen = rng.choice(names)
-        for name in names:
-            data, new = before.read(name), name
+        chosen = rng.choice(before.namelist())
+        for name in before.namelist():
+            data = before.read(name)
             if name == chosen:
-                data = change_npy(data, rng) if rng.random() < 0.6 else change_bytes(data, rng)
-                new = rng.choice(["x.npy", "../x.npy", ""]) if rng.random() < 0.1 else name
-            after.writestr(new, data)
+                data = rng.choice([change_npy, change_bytes])(data, rng)
+            renamed = name == chosen and rng.random() < 0.1
+            after.writestr(rng.choice(["x.npy", "../x.npy", ""]) if renamed else name, data)
     return out.getvalue()
-
-
-def change_mat(content: bytes, rng: random.Random) -> bytes:
-    """Change a word or some bytes within an element, which may be compressed; the sizes of elements stay right."""
-    place, elements = 128, []
-    while place + 8 <= len(content):
-        kind, size = struct.unpack_from("<II", content, place)
-        data = content[place + 8 : place + 8 + size]
-        elements.append((kind, zlib.decompress(data) if kind == 15 else data))
-        place += 8 + size
-    chosen = rng.randrange(len(elements))
-    out = content[:128]
-    for i, (kind, data) in enumerate(elements):
-        if i == chosen and rng.random() < 0.7:
-            word = 4 * rng.randrange(min(16, len(data) // 4))  # type, size, class, shape and name are here
-            value = rng.choice([0, 1, 2, 5, 14, 15, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, rng.randrange(2**32)])
-            data = data[:word] + struct.pack("<I", value) + data[word + 4 :]
-        elif i == chosen:
-            data = change_bytes(data, rng)
-        packed = zlib.compress(data) if kind == 15 else data
-        out += struct.pack("<II", kind, len(packed)) + packed
-    return out
 
 
 STRUCTURED = {
@@ -235,5 +174,4 @@ STRUCTURED = {
     ".csv": change_table,
     ".npy": change_npy,
     ".npz": change_npz,
-    ".mat": change_mat,
 }

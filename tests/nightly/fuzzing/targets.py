@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+
+QUICK = "--recipe quick --method log-mean --device cpu"
 
 
 class Target(NamedTuple):
@@ -22,18 +24,18 @@ class Target(NamedTuple):
     call: Callable[[Path], object]  # with the copy of the folder
 
 
-def command(*words: object) -> int:
-    """Run the command in this process."""
+def command(words: str, **places: Path) -> int:
+    """Run the command in this process; words such as WORK/run are in the place of this name."""
     from majority.cli.app import main
 
-    before, sys.argv = sys.argv, ["majority", *map(str, words)]
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    given = [word for word in words.split() if word]
+    for name, place in places.items():
+        given = [word.replace(name, str(place)) for word in given]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), mock.patch.object(sys, "argv", ["", *given]):
+        try:
             main()
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    finally:
-        sys.argv = before
+        except SystemExit as stopped:
+            code = stopped.code or 0
     if code not in (0, 1, 2):
         raise AssertionError(f"exit code {code}")
     return int(code)
@@ -41,234 +43,169 @@ def command(*words: object) -> int:
 
 def write_seeds(folder: Path) -> list[Target]:
     """Write valid files of every kind, small enough to be read in milliseconds; return what reads them."""
-    import pandas as pd
-    from PIL import Image
-
-    from majority import Classifier
-    from majority import train as train_run
-
     rng = np.random.default_rng(0)
+    (folder / "tables").mkdir()
+    source = _write_table(folder / "tables", rng)
+    train = "train SOURCE --features f0,f1,f2 --method log-mean --epochs 3 --device cpu --out WORK/run --recipe {}"
+    census = train.format("census --set census.teacher_epochs=1 --no-refit")
+    train = train.format("quick --no-refit")
+    predict = "predict WORK/run SOURCE --device cpu --out WORK/predicted.csv"
+    _train(source, "quick", folder / "run/run")
+    _train(source, "quick", folder / "half/run", "on_epoch_end", 2)
+    _train(source, "census", folder / "staged/run", "on_stage_end", 3)
+    _write_study(folder, rng)
+    _write_features(folder / "features/features", rng)
+    _write_images(folder / "images", rng)
+    cell = "study/set/large/log-mean/fold0"
+    study = "study SETS/set.npz --scenarios large --methods log-mean --folds 0,1 --recipe quick"
+    study += " --bags 8 --bag-size 4 --epochs 2 --device cpu --out WORK/study"
+    report_study, check_images = "report WORK/study", "check WORK/manifest.csv"
+    reads = {  # folder and file -> commands
+        "run run/config.json": ["evaluate WORK/run --device cpu", predict, "report WORK/run", train],
+        "run run/result.json": ["report WORK/run", train],
+        "run run/metrics.jsonl": ["report WORK/run"],
+        "run run/best.safetensors": [predict],
+        **{f"half run/{name}": [train] for name in ("config.json", "checkpoint.safetensors")},
+        **{f"staged {name}": [census] for name in _stage_files(folder / "staged")},
+        "tables bags.csv": ["check WORK/bags.csv", "predict RUN WORK/bags.csv --device cpu --out WORK/predicted.csv"],
+        "tables bags.parquet": ["check WORK/bags.parquet"],
+        "study study/study.json": [report_study],
+        f"study {cell}/config.json": [study],
+        f"study {cell}/result.json": [report_study, study],
+        f"study {cell}/metrics.jsonl": [report_study],
+        "lines results.jsonl": ["report WORK/results.jsonl"],
+        **{f"sets {name}": [f"check WORK/{name}"] for name in ("set.npz", "set.mat", "compressed.mat")},
+        **{
+            f"features features/{path.name}": ["check WORK/features", f"train WORK/features {QUICK} --epochs 1"]
+            for path in sorted((folder / "features/features").iterdir())
+        },
+        **{f"images {path.name}": [check_images] for path in sorted((folder / "images").iterdir())},
+    }
+    places = {"SOURCE": source, "SETS": folder / "sets", "RUN": folder / "run/run"}
+    found = []
+    for place, commands in reads.items():
+        of, file = place.split()
+        for words in commands:
+            words = words if "--out" in words or not words.startswith("train") else f"{words} --out WORK/run"
+            call = partial(lambda words, work: command(words, WORK=work, **places), words)
+            found.append(Target(f"{place}: {words.split()[0]}", of, file, call))
+    return [*found, *_other_readers(folder)]
+
+
+def _write_table(folder: Path, rng: np.random.Generator) -> Path:
+    import pandas as pd
+
     labels = np.repeat(["a", "b", "c"] * 8, 5)
     frame = pd.DataFrame({"bag": np.repeat([f"bag-{i}" for i in range(24)], 5), "bag_label": labels})
     for i in range(3):
         frame[f"f{i}"] = rng.normal(size=120).round(3) + (labels == "abc"[i])
     frame["instance_label"] = np.where(rng.random(120) < 0.8, labels, "a")
     frame["x"], frame["y"] = rng.integers(0, 9, 120), rng.integers(0, 9, 120)
-    tables = folder / "tables"
-    tables.mkdir()
-    frame.to_csv(tables / "bags.csv", index=False)
-    frame.to_parquet(tables / "bags.parquet", index=False)
-    source = str(tables / "bags.csv")
-
-    def experiment(recipe: str, out: Path, **more: Any) -> None:
-        settings = {"census.teacher_epochs": 1} if recipe == "census" else {}
-        options = {"features": ["f0", "f1", "f2"], "method": "log-mean", "recipe": recipe, "epochs": 3, "refit": False}
-        train_run(source, **options, settings=settings, device="cpu", verbose=False, out=out, **more)
-
-    experiment("quick", folder / "run/run")
-    _interrupt(partial(experiment, "quick"), folder / "half/run", epochs=2)
-    _interrupt(partial(experiment, "census"), folder / "staged/run", stages=3)
-    train = ["--features", "f0,f1,f2", "--method", "log-mean", "--epochs", 3, "--device", "cpu", "--out"]
-
-    def train_again(recipe: str) -> Callable[[Path], int]:
-        more = ["--set", "census.teacher_epochs=1"] if recipe == "census" else []
-        return lambda work: command("train", source, "--recipe", recipe, *more, *train, work / "run")
-
-    targets = [
-        *(
-            Target(f"{name} of a {kind} run: {word}", kind, f"run/{name}", call)
-            for kind, name, word, call in (
-                ("run", "config.json", "evaluate", lambda work: command("evaluate", work / "run", "--device", "cpu")),
-                ("run", "config.json", "predict", _predict(source)),
-                ("run", "config.json", "report", lambda work: command("report", work / "run")),
-                ("run", "config.json", "train", train_again("quick")),
-                ("run", "result.json", "report", lambda work: command("report", work / "run")),
-                ("run", "result.json", "train", train_again("quick")),
-                ("run", "metrics.jsonl", "report", lambda work: command("report", work / "run")),
-                ("run", "best.safetensors", "predict", _predict(source)),
-                ("run", "best.safetensors", "load", lambda work: Classifier.load(work / "run/best.safetensors", "cpu")),
-                ("half", "config.json", "train", train_again("quick")),
-                ("half", "metrics.jsonl", "train", train_again("quick")),
-                ("half", "checkpoint.safetensors", "train", train_again("quick")),
-            )
-        ),
-        *(
-            Target(f"{name} of a stage: train", "staged", f"run/stages/{stage}/{name}", train_again("census"))
-            for stage in sorted(path.parent.name for path in (folder / "staged").glob("run/stages/*/metrics.jsonl"))[:1]
-            for name in ("outcome.json", "metrics.jsonl", "weights.safetensors")
-        ),
-        *(
-            Target(f"{name}: check", "tables", name, lambda work, name=name: command("check", work / name))
-            for name in ("bags.csv", "bags.parquet")
-        ),
-        Target("bags.csv: predict", "tables", "bags.csv", _predict_other(folder / "run/run")),
-    ]
-    targets += _study_targets(folder, rng)
-    targets += _feature_targets(folder, rng)
-    targets += _image_targets(folder, rng, Image)
-    targets += _weights_targets(folder)
-    return targets
+    frame.to_csv(folder / "bags.csv", index=False)
+    frame.to_parquet(folder / "bags.parquet", index=False)
+    return folder / "bags.csv"
 
 
-def _predict(source: str) -> Callable[[Path], int]:
-    return lambda work: command("predict", work / "run", source, "--device", "cpu", "--out", work / "predicted.csv")
-
-
-def _predict_other(run: Path) -> Callable[[Path], int]:
-    return lambda work: command("predict", run, work / "bags.csv", "--device", "cpu", "--out", work / "predicted.csv")
-
-
-def _interrupt(train: Callable[..., None], folder: Path, epochs: int = 0, stages: int = 0) -> None:
-    """Leave the run folder of a training that was interrupted."""
-    from majority import Callback
+def _train(source: Path, recipe: str, out: Path, stop: str = "", after: int = 0) -> None:
+    """Train as the commands above do; or leave the run folder of a training that was interrupted."""
+    from majority import Callback, train
     from majority.training import run_files
 
-    left = {"epochs": epochs or 10**9, "stages": stages or 10**9}
-
     class Interrupt(Callback):
-        def on_epoch_end(self, record: dict[str, Any]) -> None:
-            self.count("epochs")
+        called = 0
 
-        def on_stage_end(self, name: str, fitted: object) -> None:
-            self.count("stages")
+    def count(self: Interrupt, *_: object) -> None:
+        self.called += 1
+        if self.called == after:
+            raise KeyboardInterrupt
 
-        def count(self, what: str) -> None:
-            left[what] -= 1
-            if left[what] == 0:
-                raise KeyboardInterrupt
+    setattr(Interrupt, stop or "unused", count)
+    settings = {"census.teacher_epochs": 1} if recipe == "census" else {}
+    options = {"features": ["f0", "f1", "f2"], "method": "log-mean", "recipe": recipe, "epochs": 3, "refit": False}
+    interrupted = False
+    with mock.patch.object(run_files, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
+        try:
+            train(source, **options, settings=settings, device="cpu", verbose=False, out=out, callbacks=[Interrupt()])
+        except KeyboardInterrupt:
+            interrupted = True
+    assert interrupted == bool(stop), f"{out} ended before it could be interrupted"
 
-    try:
-        with mock.patch.object(run_files, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
-            train(folder, callbacks=[Interrupt()])
-    except KeyboardInterrupt:
-        return
-    raise AssertionError(f"{folder} ended before it could be interrupted")
+
+def _stage_files(folder: Path) -> Iterator[str]:
+    stage = min(path.parent for path in folder.glob("run/stages/*/metrics.jsonl"))
+    yield from ((stage / name).relative_to(folder).as_posix() for name in ("outcome.json", "metrics.jsonl"))
+    yield (stage / "weights.safetensors").relative_to(folder).as_posix()
 
 
-def _study_targets(folder: Path, rng: Any) -> list[Target]:
-    images = rng.integers(0, 256, (150, 4, 4), np.uint8)
-    arrays = {
-        f"{part}_{what}": images if what == "images" else np.arange(150) % 3
-        for part in ("train", "test")
-        for what in ("images", "labels")
-    }
-    (folder / "sets").mkdir()
-    source = folder / "sets/set.npz"
-    np.savez(source, **arrays)
+def _write_study(folder: Path, rng: np.random.Generator) -> None:
     from scipy.io import savemat
 
-    digits = {"X": rng.integers(0, 256, (4, 4, 3, 60)).astype(np.uint8), "y": (np.arange(60) % 3 + 1)[:, None]}
-    savemat(folder / "sets/set.mat", digits)
-    savemat(folder / "sets/compressed.mat", digits, do_compression=True)
     from majority.run.experiment import How, run_experiment
     from majority.run.study.grid import study_cells, write_request
+    from majority.run.study.results import save_results
     from majority.run.study_config import StudyConfig
 
+    sets, out = folder / "sets", folder / "study/study"
+    sets.mkdir()
+    images, labels = rng.integers(0, 256, (150, 4, 4), np.uint8), np.arange(150) % 3
+    arrays = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
+    np.savez(sets / "set.npz", **arrays)
+    digits: dict[str, Any] = {"X": rng.integers(0, 256, (4, 4, 3, 60)).astype(np.uint8)}
+    digits["y"] = (np.arange(60) % 3 + 1)[:, None]
+    savemat(sets / "set.mat", digits)
+    savemat(sets / "compressed.mat", digits, do_compression=True)
     grid = {"scenarios": ("large",), "methods": ("log-mean", "vote"), "folds": (0, 1)}
     options = {"bags": 8, "bag_size": 4, "recipe": "quick", "epochs": 2}
-    study = StudyConfig(sources=(str(source),), **grid, options=options)
-    out = folder / "study/study"
+    study = StudyConfig(sources=(str(sets / "set.npz"),), **grid, options=options)
     cells = [*study_cells(study, out)]
     for place, cell in cells:
         if (cell.config.method, cell.config.bags.fold) != ("vote", 1):  # one cell is missing
             run_experiment(cell.config, place, How("cpu"))
     write_request(study, cells, out)
-    command("report", out)
+    command("report OUT", OUT=out)
     (folder / "lines").mkdir()
-    from majority.run.study.results import save_results
-
     shutil.copy(save_results(out), folder / "lines/results.jsonl")
-    cell = "set/large/log-mean/fold0"
-    words = ["study", source, "--scenarios", "large", "--methods", "log-mean", "--folds", "0,1", "--recipe", "quick"]
-    words += ["--bags", 8, "--bag-size", 4, "--epochs", 2, "--device", "cpu", "--out"]
-    return [
-        Target("study.json: report", "study", "study/study.json", lambda work: command("report", work / "study")),
-        *(
-            Target(
-                f"{name} of a cell: report",
-                "study",
-                f"study/{cell}/{name}",
-                lambda work: command("report", work / "study"),
-            )
-            for name in ("result.json", "metrics.jsonl")
-        ),
-        *(
-            Target(
-                f"{name} of a cell: study",
-                "study",
-                f"study/{cell}/{name}",
-                lambda work: command(*words, work / "study"),
-            )
-            for name in ("config.json", "result.json")
-        ),
-        Target(
-            "results.jsonl: report", "lines", "results.jsonl", lambda work: command("report", work / "results.jsonl")
-        ),
-        *(
-            Target(f"{name}: check", "sets", name, lambda work, name=name: command("check", work / name))
-            for name in ("set.npz", "set.mat", "compressed.mat")
-        ),
-    ]
 
 
-def _feature_targets(folder: Path, rng: Any) -> list[Target]:
+def _write_features(folder: Path, rng: np.random.Generator) -> None:
     import h5py
     import torch
 
-    place = folder / "features/features"
-    place.mkdir(parents=True)
-    names = ["one.npy", "two.npz", "three.h5", "four.pt"]
-    for name in names:
-        features = rng.normal(size=(6, 3)).astype(np.float32)
-        if name.endswith("npy"):
-            np.save(place / name, features)
-        elif name.endswith("npz"):
-            np.savez_compressed(place / name, features=features)
-        elif name.endswith("pt"):
-            torch.save({"features": torch.from_numpy(features)}, place / name)
-        else:
-            with h5py.File(place / name, "w") as file:
-                file.create_dataset("features", data=features, compression="gzip")
-    (place / "labels.csv").write_text("bag,label\none,a\ntwo,b\nthree,a\nfour,b\n")
-    words = ["--recipe", "quick", "--method", "log-mean", "--epochs", 1, "--device", "cpu", "--out"]
-    return [
-        Target(f"{name}: {word}", "features", f"features/{name}", call)
-        for name in (*names, "labels.csv")
-        for word, call in (
-            ("check", lambda work: command("check", work / "features")),
-            ("train", lambda work: command("train", work / "features", *words, work / "run")),
-        )
-    ]
+    folder.mkdir(parents=True)
+    features = rng.normal(size=(6, 3)).astype(np.float32)
+    np.save(folder / "one.npy", features)
+    np.savez_compressed(folder / "two.npz", features=features)
+    with h5py.File(folder / "three.h5", "w") as file:
+        file.create_dataset("features", data=features, compression="gzip")
+    torch.save({"features": torch.from_numpy(features)}, folder / "four.pt")
+    (folder / "labels.csv").write_text("bag,label\none,a\ntwo,b\nthree,a\nfour,b\n")
 
 
-def _image_targets(folder: Path, rng: Any, image: Any) -> list[Target]:
-    place = folder / "images"
-    place.mkdir()
+def _write_images(folder: Path, rng: np.random.Generator) -> None:
+    from PIL import Image
+
+    folder.mkdir()
     names = ["a.png", "b.jpg", "c.tif", "d.webp"]
     for name in names:
-        image.fromarray(rng.integers(0, 256, (9, 8, 3), np.uint8)).save(place / name)
-    rows = [
-        f"{bag},{label},{name}" for bag, label in (("p", "a"), ("q", "b"), ("r", "a"), ("s", "b")) for name in names
-    ]
-    (place / "manifest.csv").write_text("bag,bag_label,path\n" + "\n".join(rows) + "\n")
-    return [
-        Target(f"{name}: check", "images", name, lambda work: command("check", work / "manifest.csv"))
-        for name in (*names, "manifest.csv")
-    ]
+        Image.fromarray(rng.integers(0, 256, (9, 8, 3), np.uint8)).save(folder / name)
+    rows = [f"{bag},{label},{name}" for bag, label in zip("pqrs", "abab", strict=True) for name in names]
+    (folder / "manifest.csv").write_text("bag,bag_label,path\n" + "\n".join(rows) + "\n")
 
 
-def _weights_targets(folder: Path) -> list[Target]:
+def _other_readers(folder: Path) -> Iterator[Target]:
+    """Of weights."""
     import torch
     from safetensors.torch import save_file
 
+    from majority import Classifier
     from majority.nn.weights import load_weights
 
-    place = folder / "weights"
-    place.mkdir()
+    best = "run/best.safetensors"
+    yield Target("best.safetensors: load", "run", best, lambda work: Classifier.load(work / best, "cpu"))
+    (folder / "weights").mkdir()
     network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2))
-    save_file(network.state_dict(), place / "weights.safetensors")
-    torch.save(network.state_dict(), place / "weights.pt")
-    return [
-        Target(f"{name} of a backbone", "weights", name, lambda work, name=name: load_weights(network, work / name))
-        for name in ("weights.safetensors", "weights.pt")
-    ]
+    save_file(network.state_dict(), folder / "weights/weights.safetensors")
+    torch.save(network.state_dict(), folder / "weights/weights.pt")
+    for name in ("weights.safetensors", "weights.pt"):
+        call = partial(lambda name, work: load_weights(network, work / name), name)
+        yield Target(f"{name} of a backbone", "weights", name, call)
