@@ -138,7 +138,7 @@ def test_the_picture_has_the_colour_of_each_tile_at_its_place(run, majority, tmp
     picture = np.asarray(Image.open(tmp_path / "s0.png"))
     for feature in read_valid(tmp_path / "s0.geojson"):
         x, y = feature["geometry"]["coordinates"][0][0]
-        column, row = (round(edge + (at + 128) * 1024 / 768) for edge, at in ((72, x - 7), (12, y)))
+        column, row = (round(edge + (at + 128) * 1024 / 768) for edge, at in ((12, x - 7), (12, y)))
         assert picture[row, column].tolist() == feature["properties"]["classification"]["color"]
 
 
@@ -154,7 +154,7 @@ def test_points_on_one_map_with_north_above(run, majority, tmp_path):
     places = np.array([feature["geometry"]["coordinates"] for feature in features])
     north = features[int(places[:, 1].argmax())]["properties"]["classification"]["color"]
     picture = np.asarray(Image.open(tmp_path / "maps" / "all.png"))
-    x = round(72 + (places[places[:, 1].argmax(), 0] - places[:, 0].min()) * 1024 / np.ptp(places, axis=0).max())
+    x = round(12 + (places[places[:, 1].argmax(), 0] - places[:, 0].min()) * 1024 / np.ptp(places, axis=0).max())
     assert picture[12, x].tolist() == north
 
 

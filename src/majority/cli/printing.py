@@ -79,9 +79,9 @@ def _intervals(figures: dict[str, Any], digits: int = 4) -> dict[str, str]:
     return {name: f"{low:.{digits}f} to {high:.{digits}f}" for name, (low, high) in found.items()}
 
 
-def print_result(result: dict[str, Any], folder: Path) -> None:
+def print_result(result: dict[str, Any]) -> None:
     """The figures of a run, and what they say."""
-    from ..run.report.verdict import verdict
+    from ..run.report.about import able
 
     figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
     print_figures(figures, f"test bags of fold {result['fold']}" if result["test"] else bags)
@@ -90,7 +90,7 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
     if recall := result.get("class_recall"):
         shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
         log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
-    log(verdict(figures, folder, bags, baseline=result.get("baseline")).able)
+    log(able(figures, bags, result.get("baseline")))
 
 
 def print_next(folder: Path) -> None:

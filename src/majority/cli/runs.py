@@ -168,7 +168,7 @@ def review(
     """
     from ..io.predictions import check_output_path
     from ..run.folder import first_run, read_config, source_of
-    from ..run.report.review_page import write_review_page
+    from ..run.report.page import write_review_page
     from ..run.review import LEAST_WRONG, instances_path, review_run, write_review
 
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
@@ -233,7 +233,7 @@ def write_map(
     for part, of_part in bags.items():
         folder = out if len(bags) == 1 else out / part
         written = write_maps(folder, classifier, of_part, opened, tile_size=tile_size, together=together)
-        total = sum(files.instances for files in written)
+        total = len(of_part.index)
         log(f"{count_noun(total, 'instance')} in {count_noun(len(written), 'map')}: {folder}")
 
 

@@ -53,7 +53,7 @@ def train(source: Source = None, /, **options: Any) -> None:
             print_folds(results)
             log(f"run folders: {out}/fold0 to fold{folds[-1]}")
         else:
-            print_result(results[0], out)
+            print_result(results[0])
             log(f"run folder: {out}")
         print_next(out)
 

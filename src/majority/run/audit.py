@@ -31,7 +31,7 @@ from .audit_files import (
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_files, hash_of, open_population
 from .folder import classifier_file, fold_folders
-from .report.audit import AUDIT_FIGURES
+from .report.page import AUDIT_FIGURES
 from .run_report import report_run
 from .train import TrainedRun
 

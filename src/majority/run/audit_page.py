@@ -14,8 +14,8 @@ from ..predict.audit_figures import OTHER
 from .audit_files import CANNOT_TELL, AuditRecord
 from .audit_population import Population
 from .maps import usual_spacing
-from .plots.pictures import png_data_uri
 from .report.blocks import fill, script
+from .report.figures import png_data_uri
 
 LARGEST = 320  # pixels of the longer side of a picture
 FRAME = (209, 52, 91)  # colour around an instance in its surroundings

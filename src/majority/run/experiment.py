@@ -39,8 +39,7 @@ from .plan import Planned, adapt, builder, check_config, log_start, plan_run, re
 from .record import RunRecord, check_same_run
 from .reopen import open_classifier
 from .report.about import REPORT
-from .report.page import part_rows
-from .run_report import write_report
+from .report.page import part_rows, write_report
 
 MACHINE_FIELDS = ("source_path", "images", "embedding", "environment")  # they may differ between machines
 

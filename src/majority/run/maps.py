@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,17 +20,15 @@ from ..files import file_names, write_atomically
 from ..io import Source
 from ..io.predictions import instance_ids
 from ..predict.classifier import Classifier
-from .plots.colours import colour
-from .plots.overview import overview
+from .report.colours import FAINT, GRID, INK, colour
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 NAMESPACE = uuid.UUID("6f1c2c0e-54a5-4d0c-9a58-3a1d5b7c8e11")  # ids are the same each time the same bags are written
 ALL = "all"
-
-
-class MapFiles(NamedTuple):
-    geojson: Path
-    png: Path
-    instances: int
+SIDE, POINT = 1024, 3  # pixels: the longer side of an overview, radius of a point
+MARGIN, LINE, BOX, FONT_SIZE = 12, 22, 13, 15  # pixels: around it, per line of text, of a colour
 
 
 def write_maps(
@@ -40,7 +39,7 @@ def write_maps(
     *,
     tile_size: float | None = None,
     together: bool = False,
-) -> list[MapFiles]:
+) -> list[Path]:
     """Write BAG.geojson and BAG.png for each bag with coordinates; `together`: all.geojson and all.png for all bags.
 
     The coordinates of an instance are the corner of its tile with the lowest x and y; `tile_size` is the side of a
@@ -52,8 +51,11 @@ def write_maps(
     if tile_size is not None and not 0 < tile_size < 1e9:
         cure = "give the side of a tile, in the units of x and y (--tile-size, tile_size)"
         raise InputError(f"tile size {tile_size:g}: {cure}")
-    folder = Path(folder)
-    parts = {ALL: np.arange(len(bags.index))} if together else _positions_by_name(bags)
+    folder, everything = Path(folder), np.arange(len(bags.index))
+    parts = {ALL: everything}
+    if not together:
+        names = file_names(bags.bag_names(), "rename it, or use --together")
+        parts = dict(zip(names, np.split(everything, bags.offsets[1:-1]), strict=True))
     for name in parts:
         if (folder / f"{name}.png").exists() and not (folder / f"{name}.geojson").exists():
             raise InputError(f"{folder / name}.png exists and was not written by `majority map`: choose another folder")
@@ -62,20 +64,13 @@ def write_maps(
     for numbers, found in classifier.stream(bags):
         probabilities[bags.positions(numbers)] = found
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
     for name, positions in parts.items():
-        content = _Content(bags, positions, probabilities[positions], classifier.classes, source, side)
-        written.append(_write(folder, name, content))
-    return written
-
-
-class _Content(NamedTuple):
-    bags: Bags
-    positions: np.ndarray  # (n,)
-    probabilities: np.ndarray  # (n, C)
-    classes: np.ndarray
-    source: Source | None
-    side: float | None  # None: points
+        features = _features(bags, positions, probabilities, classifier.classes.tolist(), source, side)
+        write_atomically(folder / f"{name}.geojson", partial(_write_features, features))
+        predicted = probabilities[positions].argmax(axis=1)
+        picture = overview(bags.coordinates[positions], predicted, classifier.classes.tolist(), side)
+        write_atomically(folder / f"{name}.png", partial(picture.save, format="PNG"))
+    return [folder / f"{name}.geojson" for name in parts]
 
 
 def usual_spacing(bags: Bags) -> float | None:
@@ -93,71 +88,84 @@ def usual_spacing(bags: Bags) -> float | None:
     return float(np.median(gaps)) if len(gaps) and 2 * len(gaps) >= len(places) else None
 
 
-def _positions_by_name(bags: Bags) -> dict[str, np.ndarray]:
-    """File name -> positions of the instances of the bag."""
-    given = range(len(bags)) if bags.names is None else bags.names
-    names = file_names(map(str, given), "rename it, or use --together")
-    return {name: np.arange(bags.offsets[i], bags.offsets[i + 1]) for i, name in enumerate(names)}
+def _write_features(features: Iterable[dict[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write('{"type": "FeatureCollection", "features": [')
+        for number, feature in enumerate(features):
+            file.write(("," if number else "") + "\n" + json.dumps(feature, ensure_ascii=False))
+        file.write("\n]}\n")
 
 
-def _write(folder: Path, name: str, content: _Content) -> MapFiles:
-    geojson, png = folder / f"{name}.geojson", folder / f"{name}.png"
-
-    def write_features(draft: Path) -> None:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.write('{"type": "FeatureCollection", "features": [')
-            for number, feature in enumerate(_features(content)):
-                file.write(("," if number else "") + "\n" + json.dumps(feature, ensure_ascii=False))
-            file.write("\n]}\n")
-
-    write_atomically(geojson, write_features)
-    coordinates = content.bags.coordinates
-    assert coordinates is not None
-    predicted = content.probabilities.argmax(axis=1)
-    counts = np.bincount(predicted, minlength=len(content.classes))
-    legend = {f"{label}: {counts[i]:,}": colour(i) for i, label in enumerate(content.classes) if counts[i]}
-    picture = overview(
-        coordinates[content.positions].astype(np.float64),
-        [colour(i) for i in predicted.tolist()],
-        content.side,
-        y_up=coordinates.dtype.kind == "f",
-        legend=legend,
-    )
-    write_atomically(png, lambda draft: picture.save(draft, "PNG"))
-    return MapFiles(geojson, png, len(content.positions))
-
-
-def _features(content: _Content) -> Iterator[dict[str, Any]]:
-    bags, positions, side = content.bags, content.positions, content.side
+def _features(
+    bags: Bags,
+    positions: np.ndarray,
+    probabilities: np.ndarray,  # of all instances
+    classes: list[str],
+    source: Source | None,
+    side: float | None,  # None: points
+) -> Iterator[dict[str, Any]]:
     assert bags.coordinates is not None
-    kind, ids = instance_ids(bags, positions, content.source)
-    measurements = [f"p({name})" for name in content.classes]
-    colours = [[int(colour(i)[at : at + 2], 16) for at in (1, 3, 5)] for i in range(len(content.classes))]
-    rows = zip(
-        positions.tolist(), bags.coordinates[positions].tolist(), content.probabilities, ids.tolist(), strict=True
-    )
-    for position, (x, y), probabilities, identity in rows:
-        number = int(probabilities.argmax())
-        bag = bags.bag_of(position)
-        name = str(bag if bags.names is None else bags.names[bag])
+    kind, ids = instance_ids(bags, positions, source)
+    names = bags.bag_names()
+    step = int(side) if side is not None and side.is_integer() else side
+    for position, (x, y), identity in zip(
+        positions.tolist(), bags.coordinates[positions].tolist(), ids.tolist(), strict=True
+    ):
+        number, bag = int(probabilities[position].argmax()), bags.bag_of(position)
+        geometry: dict[str, Any] = {"type": "Point", "coordinates": [x, y]}
+        if step is not None:
+            corners = [[x, y], [x + step, y], [x + step, y + step], [x, y + step], [x, y]]
+            geometry = {"type": "Polygon", "coordinates": [corners]}
+        shade = [int(colour(number)[at : at + 2], 16) for at in (1, 3, 5)]
+        found = zip(classes, probabilities[position].tolist(), strict=True)
         yield {
             "type": "Feature",
-            "id": str(uuid.uuid5(NAMESPACE, f"{name}/{position - bags.offsets[bag]}")),
-            "geometry": _point(x, y) if side is None else _square(x, y, side),
+            "id": str(uuid.uuid5(NAMESPACE, f"{names[bag]}/{position - bags.offsets[bag]}")),
+            "geometry": geometry,
             "properties": {
-                "objectType": "annotation" if side is None else "tile",  # QuPath has no tiles that are points
-                "classification": {"name": str(content.classes[number]), "color": colours[number]},
-                "measurements": {key: round(float(p), 6) for key, p in zip(measurements, probabilities, strict=True)},
-                "metadata": {"bag": name, kind: str(identity)},
+                "objectType": "annotation" if step is None else "tile",  # QuPath has no tiles that are points
+                "classification": {"name": classes[number], "color": shade},
+                "measurements": {f"p({name})": round(p, 6) for name, p in found},
+                "metadata": {"bag": names[bag], kind: str(identity)},
             },
         }
 
 
-def _point(x: float, y: float) -> dict[str, Any]:
-    return {"type": "Point", "coordinates": [x, y]}
+def overview(
+    coordinates: np.ndarray,  # (n, 2)
+    predicted: np.ndarray,  # (n,)
+    classes: list[str],
+    side: float | None,  # of the tile of an instance, whose lowest corner is its place; None: a point
+) -> Image.Image:
+    """A picture of the instances at their places, coloured by predicted class, with the extent and a legend below."""
+    from PIL import Image, ImageDraw, ImageFont
 
-
-def _square(x: float, y: float, side: float) -> dict[str, Any]:
-    step = int(side) if float(side).is_integer() else side
-    corners = [[x, y], [x + step, y], [x + step, y + step], [x, y + step], [x, y]]
-    return {"type": "Polygon", "coordinates": [corners]}
+    y_up = coordinates.dtype.kind == "f"
+    low, high = coordinates.min(axis=0).astype(float), coordinates.max(axis=0) + (side or 0.0)
+    scale = SIDE / (float((high - low).max()) or 1.0)
+    width, height = (max(1, round(float(length) * scale)) for length in high - low)
+    numbers, counts = np.unique(predicted, return_counts=True)
+    extent = f"x {low[0]:g} to {high[0]:g}, y {low[1]:g} to {high[1]:g} {'upwards' if y_up else 'downwards'}"
+    legend = {f"{classes[i]}: {n:,}": colour(i) for i, n in zip(numbers.tolist(), counts.tolist(), strict=True)}
+    font = ImageFont.load_default(FONT_SIZE)
+    words = BOX + MARGIN + max(round(font.getlength(text)) for text in (extent, *legend))
+    below = height + 2 * MARGIN
+    size = (2 * MARGIN + max(width, words), below + LINE * (1 + len(legend)) + MARGIN)
+    picture = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(picture)
+    draw.rectangle((MARGIN - 1, MARGIN - 1, MARGIN + width, MARGIN + height), outline=GRID)
+    length = (side or 0.0) * scale
+    corners = (coordinates - low) * scale
+    if y_up:
+        corners[:, 1] = height - length - corners[:, 1]
+    for (x, y), of in zip((corners + MARGIN).tolist(), predicted.tolist(), strict=True):
+        if side is None:
+            draw.ellipse((x - POINT, y - POINT, x + POINT, y + POINT), fill=colour(of))
+        else:
+            draw.rectangle((x, y, max(x + length - 1, x), max(y + length - 1, y)), fill=colour(of))
+    draw.text((MARGIN, below), extent, fill=FAINT, font=font)
+    for line, (text, fill) in enumerate(legend.items(), start=1):
+        top = below + LINE * line
+        draw.rectangle((MARGIN, top + 3, MARGIN + BOX, top + 3 + BOX), fill=fill)
+        draw.text((2 * MARGIN + BOX, top), text, fill=INK, font=font)
+    return picture

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from ..data.bags import Bags
-from ..io import Source
 from ..io.custom import ColumnNames
 from ..log import Log, no_log
 from ..predict.classifier import Classifier
-from ..training.run_files import METRICS
-from .classified_bags import ClassifiedBags
-from .folder import RESULT, classifier_file, finished_file, is_trained_on, read_config, read_result
+from .folder import RESULT, classifier_file, finished_file, read_config, read_result
 from .reopen import open_bags, reopen
-from .report.model_card import card_facts, write_model_card
-from .report.page import RunFacts, write_page
-from .result_file import read_history
+from .report.model_card import card_facts
+from .report.page import write_report
 
 
 def report_run(
@@ -28,8 +22,8 @@ def report_run(
 ) -> Path:
     """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
 
-    The name gets a number if another source of the same name has that page. The bags of another source need no
-    labels: the page then shows the predictions, and no accuracy. Returns the path of the page.
+    The bags of another source need no labels: the page then shows the predictions, and no accuracy. Returns the path of
+    the page.
     """
     folder = Path(folder)
     finished_file(folder, RESULT)
@@ -44,23 +38,6 @@ def report_run(
         accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
         log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
     return write_report(folder, classifier, {"test": others}, opened, source)
-
-
-def write_report(
-    folder: Path,
-    classifier: Classifier,
-    parts: Mapping[str, Bags],
-    opened: Source | None = None,
-    source: str | None = None,
-    classified: ClassifiedBags | None = None,
-) -> Path:
-    """Write the page of a finished run from its bags, or from those of another source."""
-    record = read_config(folder)
-    trained_on = source is not None and is_trained_on(record, source)
-    facts = RunFacts(folder, record, read_result(folder), read_history(folder / METRICS), trained_on)
-    if source is None:
-        write_model_card(folder, record, facts.result, classifier, parts)
-    return write_page(facts, classifier, parts, opened, source, classified)
 
 
 def export_run(folder: str | Path, out: str | Path) -> Path:

@@ -22,20 +22,6 @@ def pages(run):
     return {page.name: page.read_text() for page in run.glob("report-*.html")}
 
 
-def test_sources_with_the_same_file_name_keep_separate_pages(majority, run, monkeypatch):
-    for source, page in (("A/bags.csv", "report-bags.html"), ("B/bags.csv", "report-bags-2.html")) * 2:
-        code, out, _ = majority("report", run, source)
-        assert (code, out) == (0, f"{run / page}\n")
-        assert f"on the {source} bags" in pages(run)[page]
-    assert len(pages(run)) == 2
-    (run / "report-bags.html").unlink()
-    monkeypatch.chdir("B")
-    for source in ("bags.csv", "../A/../B/bags.csv"):
-        assert majority("report", run, source)[1] == f"{run / 'report-bags-2.html'}\n", "another path of the same file"
-        assert "on the B/bags.csv bags" in pages(run)["report-bags-2.html"]
-    assert len(pages(run)) == 1
-
-
 def test_a_page_shows_only_the_last_two_parts_of_a_path(majority, run, tmp_path):
     assert majority("report", run, tmp_path / "A/bags.csv")[0] == 0
     assert "A/bags.csv (this page)" in pages(run)["report-bags.html"]

@@ -36,7 +36,7 @@ def trained(majority, tmp_path_factory):
 def tooltips(page, section):
     """The lines of the tooltip of each tile."""
     part = page[page.index(f'id="{section}"') :].partition("</section>")[0]
-    return [html.unescape(tip).split("\n") for tip in re.findall(r"<rect [^>]*><title>(.*?)</title>", part, re.DOTALL)]
+    return [html.unescape(tip).split("\n") for tip in re.findall(r'<figure[^>]* title="(.*?)"><i', part, re.DOTALL)]
 
 
 @pytest.mark.parametrize("by", ["train", "report"])

@@ -11,7 +11,7 @@ class InProcessWorker:
 
     def __init__(self, environment, device):
         self.device = device
-        cells._TRAINER = cells.Trainer()  # as in a new process
+        cells.OPENED.clear()  # as in a new process
 
     def train(self, folder, cell, trackers):
         return cells.train_cell(cell, folder, self.device, trackers)

@@ -100,8 +100,6 @@ def test_a_setting_names_its_differences_from_the_recipe(cell):
     assert setting_of(cell(backbone="cnn", bags=40, bag_size=8)).changed == "backbone cnn, bags 40, bag size 8"
     assert setting_of(cell(with_replacement=True, data_seed=3)).changed == "with replacement, data seed 3"
     assert setting_of(cell() | {"method_options": {"of": "counts"}}).changed == "of counts"
-    old = {name: value for name, value in cell().items() if name not in ("plan", "data")}
-    assert setting_of(old).changed == "settings not recorded, 9 epochs run"
 
 
 def test_stages_that_are_changed_or_left_out_are_changes(cell):
@@ -173,7 +171,7 @@ def test_the_choice_uses_validation_bags_and_the_cost_test_instances(cell):
         cell("count", 0.50, val=0.70, fold=1), cell("vote", 0.40, val=0.90, fold=1), cell("own", 0.9, val=1.0)
         | {"sees_instance_labels": True},
     ]  # fmt: skip
-    (choice,) = StudyFigures(cells).choices.to_dict("records")
+    (choice,) = StudyFigures(cells).choices
     assert (choice["choose"], choice["mean"], choice["n"]) == ("vote", pytest.approx(0.9), 2)
     assert sorted(choice["chosen"].split(", ")) == ["count 1", "vote 1"]
     assert choice["accuracy"] == pytest.approx((0.60 + 0.40) / 2)
@@ -193,7 +191,7 @@ def test_the_choice_uses_validation_bags_and_the_cost_test_instances(cell):
     ],
 )
 def test_the_highest_mean_over_common_folds_is_chosen(cell, criteria, choose, mean, equal):
-    (choice,) = StudyFigures(by_fold(cell, **criteria)).choices.to_dict("records")
+    (choice,) = StudyFigures(by_fold(cell, **criteria)).choices
     assert (choice["choose"], choice["equal"]) == (choose, equal)
     assert choice["mean"] == pytest.approx(mean, nan_ok=True)
 
@@ -206,9 +204,9 @@ def test_each_setting_scenario_and_source_has_its_own_choice_and_an_unknown_cost
         [*pair(), *pair(epochs=150), *pair(scenario="small"), *pair(source="digits"), cell(source="x")]
     )
     assert len(study.choices) == 4
-    assert study.choices["cost"].isna().all()
+    assert not any("cost" in choice for choice in study.choices)
     assert "cost" not in all_tables(study)[-1].head
-    assert StudyFigures([cell() | {"val": None}, cell("vote") | {"val": None}]).choices.empty
+    assert StudyFigures([cell() | {"val": None}, cell("vote") | {"val": None}]).choices == []
 
 
 # ---------------------------------------------------------------------- files
@@ -228,14 +226,12 @@ def test_files_hold_every_figure(cell):
     )
 
 
-def test_latex_is_whole_plain_and_escaped(cell):
+def test_latex_is_whole_and_escaped(cell):
     study = StudyFigures([cell(m, source="oct_kermany_7801", fold=f) for m in ("count", "vote") for f in (0, 1)])
     text = latex(all_tables(study), ["50 % & more"])
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert r"oct\_kermany\_7801" in body
     assert "oct_kermany" not in body.replace(r"\_", "")
-    assert r"$\pm$" in body
-    assert body.isascii()
     for name in ("table", "tabular"):
         assert body.count(rf"\begin{{{name}}}") == body.count(rf"\end{{{name}}}") > 0
     for tabular in body.split(r"\begin{tabular}{")[1:]:

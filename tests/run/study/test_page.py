@@ -111,7 +111,7 @@ def test_missing_cells_are_counted_with_the_command_that_trains_them(majority, s
     page = (study / "report.html").read_text()
     assert "Missing: 2 cells of this study" in page
     assert command in page
-    assert "<dt>svhn28/small/vote</dt><dd>fold3</dd>" in page
+    assert "<li>svhn28/small/vote/fold3</li>" in page
 
 
 def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(tmp_path):
@@ -150,8 +150,8 @@ def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_re
 def test_the_plot_comes_first_and_folded_parts_open(opened, study):
     page = opened(study / "report.html")
     assert page.title() == "my study · majority study"
-    assert page.locator("section").first.locator("figure").count() == 4, "two sources, two scenarios"
-    plot = page.locator("#main svg").first.inner_html()
+    assert page.locator("#main figure").count() == 4, "two sources, two scenarios"
+    plot = page.locator("#main .dots").first.inner_html()
     for words in ("naive", "all instance labels", "log-mean", "0.450 ± 0.020 (n=3)"):
         assert words in plot
     row = page.locator("#tables tbody tr").filter(has_text="log-mean").first

@@ -145,7 +145,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         (["digits", "--methods", "naive,counting"], "there is no method 'counting'"),
         (["digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["digits", "--scenarios", "large,tiny"], "scenario 'tiny' is unknown"),
-        (["digits", "--folds", "3-5"], "there is no fold 5"),
+        (["digits", "--folds", "3-5"], "fold is 5: give a whole number from 0 to 4"),
         (["digits", "--folds", "3-1"], "write 0, 0-4 or 0,2"),
         (["digits", "--epochs", "0"], "epochs is 0"),
         (["digits", "--jobs", "0"], "jobs is 0"),

@@ -16,8 +16,7 @@ import torch
 from majority.run.config import RunConfig
 from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import Cell, FinishedCell, live, run_cells, workers
-from majority.run.study.cells import Trainer
+from majority.run.study import Cell, FinishedCell, cells, live, run_cells, workers
 from majority.run.study.figures import StudyFigures
 from majority.run.study.grid import study_cells
 from majority.run.study.live import show_cells
@@ -191,17 +190,17 @@ def forks(monkeypatch):
 
 def do_in_the_process(monkeypatch, tmp_path, actions):
     """What training does in place of a cell, by the name of its folder; processes are listed in a file."""
-    plain = Trainer.train
+    plain = cells.train
 
-    def train(self, experiment, folder, device, trackers):
+    def train(experiment, folder, device, trackers):
         with (tmp_path / "processes").open("a") as file:
             print(os.getpid(), file=file)
         action = next((action for name, action in actions.items() if name in str(folder)), None)
         if action:
             action()
-        plain(self, experiment, folder, device, trackers)
+        plain(experiment, folder, device, trackers)
 
-    monkeypatch.setattr(Trainer, "train", train)
+    monkeypatch.setattr(cells, "train", train)
 
 
 def processes_of(tmp_path):
@@ -238,8 +237,8 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path,
 
     do_in_the_process(monkeypatch, tmp_path, {"one": be_killed, "two": be_killed})
     experiment = cell_of(labelled_set(), epochs=1)
-    cells = [(tmp_path / name / "fold0", experiment) for name in ("one", "two", "right")]
-    *killed, right = run_cells(cells, tmp_path, "cpu", jobs=1)
+    pairs = [(tmp_path / name / "fold0", experiment) for name in ("one", "two", "right")]
+    *killed, right = run_cells(pairs, tmp_path, "cpu", jobs=1)
     for cell in killed:
         assert "killed" in cell.failure
         assert "memory" in cell.failure

@@ -1,24 +1,25 @@
-"""What a run was: its data, its training, and what its recipe says. One line of text each, for the report page."""
+"""What a run was and can do: its data, its training, and how often it is right."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...errors import count_noun
 from ...predict.classifier import Classifier
 from ..record import RunRecord
+from .blocks import percent
 
 REPORT = "report.html"
 
 
-def about_run(
-    record: RunRecord, result: dict[str, Any], classifier: Classifier, described: dict[str, str]
-) -> dict[str, str]:
-    """The lines by their titles. `described` are those of the recipe, which replace no other line."""
+def about_run(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, str]:
+    """One line of text each, by title. The lines of the recipe replace no other."""
     data, environment, embedding = record.run.facts_of_bags(), record.environment, record.embedding
     spec, share = classifier.model.spec, record.run.labels.background_share
     shape = "×".join(map(str, spec.instance_shape))
+    stages = (f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
     task = {
         "source": data["source"],
         "scenario": data.get("scenario"),
@@ -36,14 +37,13 @@ def about_run(
         "instance labels": _instance_labels(result),
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
-        "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
-        or None,
+        "stages": "; ".join(stages) or None,
         "training time": format_seconds(result["seconds"]),
         "seeds": f"{record.run.seed} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment.majority}, torch {environment.torch}, {environment.device}",
     }
-    about = task | {title: text for title, text in described.items() if title not in task | training} | training
-    return {title: str(value) for title, value in about.items() if value is not None}
+    lines = {title: text for title, text in result.get("lines", {}).items() if title not in task | training}
+    return {title: str(value) for title, value in (task | lines | training).items() if value is not None}
 
 
 def corrected_labels(data: dict[str, Any]) -> str | None:
@@ -56,23 +56,16 @@ def corrected_labels(data: dict[str, Any]) -> str | None:
 
 
 def _refit(result: dict[str, Any]) -> str | None:
-    """
-    >>> _refit({"refit_bags": 90, "refit_seconds": 14.2})
-    'on all 90 bags, in 14 s: `majority predict` uses this classifier for other bags, ...'
-    """
     if "refit_bags" not in result:
         return None
     seconds = f", in {format_seconds(result['refit_seconds'])}" if "refit_seconds" in result else ""
-    used = "`majority predict` uses this classifier for other bags, and `majority export` writes it"
-    first = "figures of the bags of this run are those of the first one"
-    return f"on all {result['refit_bags']:,} bags{seconds}: {used}; {first}"
+    return (
+        f"on all {result['refit_bags']:,} bags{seconds}: `majority predict` uses this classifier for other bags, and "
+        "`majority export` writes it; figures of the bags of this run are those of the first one"
+    )
 
 
 def _instance_labels(result: dict[str, Any]) -> str | None:
-    """
-    >>> _instance_labels({"used_instance_labels": 50})
-    'those of 50 instances of training bags were used in training in addition to the bag labels; ...'
-    """
     if "used_instance_labels" not in result:
         return None
     which = f"those of {count_noun(result['used_instance_labels'], 'instance')} of training bags"
@@ -80,10 +73,6 @@ def _instance_labels(result: dict[str, Any]) -> str | None:
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:
-    """
-    >>> _kept_epoch({"best_epoch": 39, "epochs": 40})
-    'kept epoch 40 of 40'
-    """
     return f"kept epoch {training['best_epoch'] + 1} of {training['epochs']}"
 
 
@@ -96,3 +85,34 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# ---------------------------------------------------------------------- what it can do
+
+
+def able(figures: Mapping[str, Any], bags: str, baseline: Mapping[str, Any] | None = None) -> str:
+    """How often a classifier is right about these bags, in a sentence.
+
+    >>> figures = {"bag_accuracy": 0.95, "bags": 40, "most_frequent_label": 0.3}
+    >>> able(figures, "held-out bags")
+    'This classifier is right about the label of 95.0 % of the 40 held-out bags.'
+    >>> able(figures, "held-out bags", {"name": "naive forest", "bag_accuracy": 0.88})
+    'A naive forest is right about the label of 88.0 % of the 40 held-out bags, this classifier of 95.0 %.'
+    """
+    of_bags, of_instances = figures.get("bag_accuracy"), figures.get("instance_accuracy")
+    bags = f"{figures.get('labelled_bags', figures.get('bags', 0)):,} {bags}"
+    if of_bags is None and of_instances is None:
+        return f"The {bags} have no labels: how often this classifier is right about them is not known."
+    if of_bags is None:
+        return f"This classifier is right about {percent(of_instances)} of the labelled instances of the {bags}."
+    if baseline:
+        other = f"A {baseline['name']} is right about the label of {percent(baseline['bag_accuracy'])} of the {bags}"
+        said = f"{other}, this classifier of {percent(of_bags)}"
+        said += f", and of {percent(of_instances)} of their instances" * (of_instances is not None)
+    else:
+        instances = f"{percent(of_instances)} of the instances and " * (of_instances is not None)
+        said = f"This classifier is right about {instances}the label of {percent(of_bags)} of the {bags}"
+    most_frequent = figures.get("most_frequent_label", 0.0)
+    if of_bags <= most_frequent:
+        said += f", no more often than if it always predicted the most frequent label ({percent(most_frequent)})"
+    return f"{said}."

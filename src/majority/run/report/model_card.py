@@ -30,8 +30,8 @@ FIGURES = {
 def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, Any]:
     """Data, method and figures of a finished run; no paths of this machine."""
     spec, data, embedding = classifier.model.spec, record.run.facts_of_bags(), record.embedding
-    part = "test" if result.get("test") else "val"
-    figures = result.get(part) or {}
+    figures = result.get("test") or result.get("val") or {}
+    known = figures.get("known_instances", figures.get("instances", 0))  # recorded where it is not all
     return {
         "source": Path(data["source"]).name,
         "scenario": data.get("scenario"),
@@ -46,23 +46,16 @@ def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier
         "bag_losses": result.get("losses", {}).get("weights"),
         "corrected_labels": corrected_labels(data),
         "seed": record.run.seed,
-        "embedding": None if embedding is None else embedding._asdict() | _without_folders(embedding._asdict()),
+        "embedding": None if embedding is None else _without_folders(embedding._asdict()),
         "figures": {
-            "bags": {"test": "test", "val": "validation"}[part],
+            "bags": "test" if result.get("test") else "validation",
             "n_bags": figures.get("bags"),
             "n_instances": figures.get("instances"),
-            "n_known_instances": _count_known(figures),
+            "n_known_instances": 0 if figures.get("instance_accuracy") is None else known,
         }
         | {name: figures[name] for name in FIGURES if figures.get(name) is not None},
         "majority": record.environment.majority,
     }
-
-
-def _count_known(figures: dict[str, Any]) -> int:
-    """The instances of known class, which the accuracy is about; their number is recorded where it is not all."""
-    if figures.get("instance_accuracy") is None:
-        return 0
-    return figures.get("known_instances", figures.get("instances", 0))
 
 
 def write_model_card(
@@ -70,11 +63,9 @@ def write_model_card(
 ) -> Path:
     figures = result.get("test") or result.get("val") or {}
     notes = (*figures.get("warnings", ()), *result.get("warnings", ()), coverage_note(figures))
-    others = {name: bags.bag_labels.describe_other_kinds() for name, bags in parts.items()}
     about = {
         "parts": parts,
         "weighted": any(bags.weights is not None for bags in parts.values()),
-        "other_labels": {name: text for name, text in others.items() if text},
         "lines": result.get("lines", {}),
         "titles": FIGURES,
         "notes": [*filter(None, notes)],
@@ -85,5 +76,5 @@ def write_model_card(
 
 
 def _without_folders(embedding: dict[str, Any]) -> dict[str, Any]:
-    files = {name: embedding[name] for name in ("model", "weights")}
-    return {name: None if value is None else Path(value).name for name, value in files.items()}
+    files = {name: value and Path(value).name for name, value in embedding.items() if name in ("model", "weights")}
+    return embedding | files

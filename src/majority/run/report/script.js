@@ -24,10 +24,12 @@ function apply() {
   }
 }
 
-filter.hidden = false;
-filter.addEventListener("change", apply);
-filter.addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });
-apply();
+if (filter) {
+  filter.hidden = false;
+  filter.addEventListener("change", apply);
+  filter.addEventListener("submit", (event) => event.preventDefault());
+  apply();
+}

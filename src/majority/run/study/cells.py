@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from ..data import open_source
 from ..experiment import How, run_experiment
 from ..folder import read_result
 from ..trackers import create_trackers
+
+OPENED: dict[str, Source] = {}  # the source of the last cell of this process, for the next
 
 
 @dataclass(frozen=True)
@@ -35,23 +38,13 @@ class FinishedCell:
     details: str = ""  # of a failure: the traceback
 
 
-class Trainer:
-    """Trains cells one after another; the source of the last one stays open for the next."""
-
-    def __init__(self) -> None:
-        self.opened: object = None
-        self.source: Source | None = None
-
-    def train(self, cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
-        bags = cell.config.bags
-        if self.opened != (wanted := bags.model_dump(include=Reading.model_fields.keys() | {"source"})):
-            self.opened, self.source = None, None  # free the memory of one source before the next is read
-            self.opened, self.source = wanted, open_source(bags)
-        how = How(device, callbacks=create_trackers(trackers))
-        run_experiment(cell.config, folder, how, self.source, cell.varied)
-
-
-_TRAINER = Trainer()  # of this process
+def train(cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
+    bags = cell.config.bags
+    name = bags.model_dump_json(include=Reading.model_fields.keys() | {"source"})
+    if name not in OPENED:
+        OPENED.clear()  # free the memory of one source before the next is read
+        OPENED[name] = open_source(bags)
+    run_experiment(cell.config, folder, How(device, callbacks=create_trackers(trackers)), OPENED[name], cell.varied)
 
 
 def train_cell(
@@ -62,16 +55,10 @@ def train_cell(
     With `keep_trying`, a folder in which another process works is waited for: on a cluster, the node of an earlier
     attempt may be unreachable, but its process still alive for a while.
     """
-
-    def train() -> None:
-        _TRAINER.train(cell, folder, device, trackers)
-
+    attempt = partial(train, cell, folder, device, trackers)
     try:
         load_plugins()
-        if keep_trying:
-            retry_while_busy(train)
-        else:
-            train()
+        retry_while_busy(attempt) if keep_trying else attempt()
         return FinishedCell(folder, read_result(folder))
     except (InputError, TrainingError) as error:
         return FinishedCell(folder, failure=str(error))

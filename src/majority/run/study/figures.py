@@ -1,4 +1,4 @@
-"""The figures of a study as one table, from which its files, its page and its plots are made.
+"""The figures of a study as frames, from which its files, its page and its plots are made.
 
 A row is a setting, a scenario, a source and a method; a figure of a row is a mean over folds. Several runs of the same
 fold are averaged first.
@@ -48,6 +48,7 @@ class Row(NamedTuple):
 
 ROW = [*Row._fields]
 PANEL = ROW[:-1]  # the methods of a panel are compared
+TABLE = ["recipe", "changed", "scenario"]  # the sources of a table are its columns
 
 
 @dataclass(frozen=True)
@@ -59,23 +60,15 @@ class StudyFigures:
     reference: str | None = None
 
     @cached_property
-    def groups(self) -> dict[Row, list[Result]]:
-        """The runs of each row, in the order of all tables. A run counts once."""
-        found: dict[Row, list[Result]] = {}
-        for result in {json.dumps(result, sort_keys=True): result for result in self.results}.values():
-            names = (result.get("scenario") or "", source_name(result), row_name(result))
-            found.setdefault(Row(*setting_of(result), *names), []).append(result)
-        return dict(sorted(found.items(), key=lambda group: _order(group[0])))
-
-    @cached_property
     def runs(self) -> pd.DataFrame:
-        """A line per run; NaN where a figure is not defined."""
-        lines = [row._asdict() | _figures_of(run) for row, runs in self.groups.items() for run in runs]
+        """A line per run, in the order of all tables; NaN where a figure is not defined. A run counts once."""
+        different = {json.dumps(result, sort_keys=True): result for result in self.results}.values()
+        lines = sorted(map(_line_of, different), key=_order)
         return pd.DataFrame(lines).astype(dict.fromkeys(ALL, float))
 
     @cached_property
     def folds(self) -> pd.DataFrame:
-        """A row per fold of each row: the means over its runs."""
+        """A line per fold of each row: the means over its runs."""
         means = {figure: (figure, _mean) for figure in ALL}
         groups = self.runs.groupby([*ROW, "fold"], sort=False, as_index=False)
         return groups.agg(**means, ratio=("ratio", "first"), sees=("sees", "any"))
@@ -98,20 +91,19 @@ class StudyFigures:
         pairs = ours.merge(theirs.drop(columns="ratio"), on=[*PANEL, "fold"]).query("method != reference")
         pairs = pairs.assign(value=pairs["value"] - pairs["other"])
         table = with_intervals(_means(pairs.groupby([*ROW, "reference"], sort=False))).reset_index()
-        of_table = table.groupby(["recipe", "changed", "scenario", "reference"], sort=False)["p"]
-        return table.assign(p_holm=of_table.transform(holm), figure=self.main)
+        p_holm = table.groupby([*TABLE, "reference"], sort=False)["p"].transform(holm)
+        return table.assign(p_holm=p_holm, figure=self.main)
 
     @cached_property
-    def choices(self) -> pd.DataFrame:
+    def choices(self) -> list[dict[str, Any]]:
         """The method to choose by validation bags in each panel, and what choosing in each fold alone costs."""
         panels = split(self.folds[~self.folds["sees"]], PANEL)
         made = {names: _choice(panel.set_index(["fold", "method"])) for names, panel in panels}
-        chosen = [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
-        return pd.DataFrame(chosen, columns=[*PANEL, *CHOICE])
+        return [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
 
     @property
     def methods(self) -> list[str]:
-        return list(dict.fromkeys(row.method for row in sorted(self.groups, key=lambda row: _order(row)[-1])))
+        return sorted(self.runs["method"].unique(), key=_place_of_method)
 
     @cached_property
     def main(self) -> str:
@@ -131,12 +123,12 @@ class StudyFigures:
 
     def table(self) -> pd.DataFrame:
         """A line per row: the number of its folds; of each figure mean, deviation, and folds in which it is defined."""
-        groups, runs = self.folds.groupby(ROW, sort=False), self.runs.groupby(ROW, sort=False)
-        columns: dict[str, Any] = {"n": groups.size()}
-        for figure in FIGURES:
-            of_figure = groups[figure]
-            columns |= {figure: of_figure.agg(_mean), f"{figure}_sd": of_figure.std(), f"{figure}_n": of_figure.count()}
-        found = pd.DataFrame(columns | {"seconds": runs["seconds"].sum(), "runs": runs.size()}).reset_index()
+        columns: dict[str, Any] = {"n": ("fold", "size")}
+        for name in FIGURES:
+            columns |= {name: (name, _mean), f"{name}_sd": (name, "std"), f"{name}_n": (name, "count")}
+        rows = self.folds.groupby(ROW, sort=False).agg(**columns)
+        runs = self.runs.groupby(ROW, sort=False).agg(seconds=("seconds", "sum"), runs=("fold", "size"))
+        found = rows.join(runs).reset_index()
         return found[["source", "scenario", "method", "recipe", *columns, "seconds", "runs", "changed"]]
 
 
@@ -176,49 +168,34 @@ def holm(p_values: pd.Series[float]) -> pd.Series[float]:
     return corrected.reindex(p_values.index)
 
 
-CHOICE = ("candidates", "choose", "mean", "equal", "n_common", "n", "chosen", "accuracy", "best", "cost")
-
-
 def _choice(panel: pd.DataFrame) -> dict[str, Any] | None:
     """Of the methods of a panel, by (fold, method); None if no fold has two.
 
     `choose` has the highest mean over the folds that all methods have, `chosen` is that of each fold alone, and `cost`
-    is the mean accuracy of the best methods of the folds minus that of the chosen ones.
+    is the mean accuracy of the best methods of the folds minus that of the chosen ones. Of equal methods log-mean is
+    chosen, or else the first by name.
     """
     criteria = panel[VALIDATION].unstack().dropna(axis=1, how="all").round(DIGITS)
-    criteria = criteria[criteria.count(axis=1) >= 2]
-    criteria = criteria.dropna(axis=1, how="all")
+    criteria = criteria[criteria.count(axis=1) >= 2].dropna(axis=1, how="all")
     if criteria.empty:
         return None
-    chosen = criteria.apply(lambda fold: choose_method(fold.dropna()), axis=1)
-    means = criteria.dropna().mean().round(DIGITS)
-    common = len(criteria.dropna())
-    best = choose_method(means) if common else ""
+    criteria = criteria[sorted(criteria, key=lambda method: (method != PREFERRED, method))]
+    chosen, common = criteria.idxmax(axis=1), criteria.dropna()
+    means = common.mean().round(DIGITS)
+    best = str(means.idxmax()) if len(common) else ""
     accuracy = panel["instance_accuracy"].unstack().reindex_like(criteria).where(criteria.notna())
     known = bool((accuracy.notna() == criteria.notna()).all(axis=None))
-    of_chosen = np.diag(accuracy[chosen]).mean() if known else np.nan
-    of_best = accuracy.max(axis=1).mean() if known else np.nan
+    of_chosen, of_best = np.diag(accuracy[chosen]).mean(), accuracy.max(axis=1).mean()
     return {
         "candidates": len(criteria.columns),
         "choose": best,
-        "mean": means[best] if common else np.nan,
-        "equal": ", ".join(name for name in means.index if common and name != best and means[name] == means[best]),
-        "n_common": common,
+        "mean": means.max(),
+        "equal": ", ".join(sorted(name for name in means.index if name != best and means[name] == means.max())),
+        "n_common": len(common),
         "n": len(criteria),
-        "chosen": ", ".join(f"{name} {folds}" for name, folds in chosen.value_counts(sort=True).items()),
-        "accuracy": of_chosen,
-        "best": of_best,
-        "cost": of_best - of_chosen,
+        "chosen": ", ".join(f"{name} {folds}" for name, folds in chosen.value_counts().items()),
+        **({"accuracy": of_chosen, "best": of_best, "cost": of_best - of_chosen} if known else {}),
     }
-
-
-def choose_method(criteria: pd.Series[float]) -> str:
-    """The method with the highest criterion; of several log-mean, or else the first by name.
-
-    >>> choose_method(pd.Series({"count": 0.9, "vote": 0.9, "log-mean": 0.8}))
-    'count'
-    """
-    return min(criteria.index, key=lambda method: (-criteria[method], method != PREFERRED, method))
 
 
 def _means(groups: Any) -> pd.DataFrame:
@@ -232,22 +209,27 @@ def _mean(values: pd.Series[float]) -> float:
     return fmean(known) if len(known) else np.nan
 
 
-def _figures_of(run: Result) -> dict[str, Any]:
+def _line_of(run: Result) -> dict[str, Any]:
     test, method = run.get("test") or {}, METHODS.get(run["method"])
-    return {
+    names = (run.get("scenario") or "", source_name(run), row_name(run))
+    return Row(*setting_of(run), *names)._asdict() | {
         "fold": run.get("fold", 0),
         **{figure: test.get(figure) for figure in FIGURES},
         VALIDATION: (run.get("val") or {}).get("bag_accuracy"),
         "seconds": run.get("seconds", 0.0),
         "ratio": 1 / (((run.get("data") or {}).get("folds") or FOLDS) - NOT_TRAINED_ON),  # of test to training bags
         "sees": run.get("sees_instance_labels", method is not None and method.kind.sees_instance_labels),
+        "result": run,
     }
 
 
-def _order(row: Row) -> tuple[Any, ...]:
-    """Of settings, sources, scenarios and methods; other rows stay as they are given."""
-    method = row.method.partition(" (")[0]
-    return row.recipe, row.changed, row.source, _place(row.scenario, SCENARIOS), _place(method, list(METHODS))
+def _order(line: dict[str, Any]) -> tuple[Any, ...]:
+    scenario = _place(line["scenario"], SCENARIOS)
+    return line["recipe"], line["changed"], line["source"], scenario, _place_of_method(line["method"])
+
+
+def _place_of_method(name: str) -> tuple[int, str]:
+    return _place(name.partition(" (")[0], list(METHODS))
 
 
 def _place(name: str, names: Sequence[str]) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...data.device import choose_device
-from ...data.scenarios import SCENARIOS, majority_range
+from ...data.scenarios import majority_range
 from ...errors import InputError
 from ...files import read_json, remove_leftovers, user_path, write_shared_json
 from ...io import CustomBags, is_custom_source, load, names
@@ -21,7 +21,7 @@ from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
 from ...nn.methods import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
-from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, bags_class, may_have, plan_setting
+from ..config import OPTIONS, BenchmarkBags, RunConfig, Shorthands, bags_class, may_have, plan_setting
 from ..config_errors import damaged
 from ..data import make_parts, open_source
 from ..experiment import finished_result
@@ -79,9 +79,6 @@ def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> 
     return finished
 
 
-# ---------------------------------------------------------------------- what was requested
-
-
 def write_request(config: StudyConfig, cells: Cells, out: Path) -> None:
     places = [str(folder.relative_to(out)) for folder, _ in cells]
     write_shared_json(out / STUDY, {"study": config.model_dump(mode="json", exclude_defaults=True), "cells": places})
@@ -107,46 +104,34 @@ def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> lis
 # ---------------------------------------------------------------------- the cells
 
 
-def methods_of(config: StudyConfig) -> tuple[str, ...]:
+def study_cells(config: StudyConfig, out: Path) -> Iterator[tuple[Path, Cell]]:
+    """Of several kinds of sources, each has the options that are for it."""
+    kinds, variants = {bags_class(source) for source in config.sources}, _variants(config)
+    for source in config.sources:
+        kind, own = bags_class(source), is_custom_source(source)
+        common = {name: value for name, value in config.options.items() if len(kinds) == 1 or may_have(kind, name)}
+        for place, seed, method, variant in product(_places(config, source), config.seeds, _methods(config), variants):
+            chosen = common | place | {"method": method, "method_options": _options_of(config, method), "seed": seed}
+            run = RunConfig.from_options(source, **chosen, refit=False if own else None)  # compared by their test bags
+            cell = Cell(_vary(run, variant), variant)
+            yield out / _folder_of(cell), cell
+
+
+def _methods(config: StudyConfig) -> tuple[str, ...]:
     return tuple(METHODS) if config.methods == ("all",) else config.methods
 
 
-def variants_of(config: StudyConfig) -> list[dict[str, Any]]:
+def _variants(config: StudyConfig) -> list[dict[str, Any]]:
     """Every combination of the values that vary; one without any if none does."""
     return [dict(zip(config.vary, values, strict=True)) for values in product(*config.vary.values())]
 
 
-def study_cells(config: StudyConfig, out: Path) -> Iterator[tuple[Path, Cell]]:
-    for source in config.sources:
-        places = _places_of(config, source)
-        common = _options_for(config, source)
-        for place, seed, method, variant in product(places, config.seeds, methods_of(config), variants_of(config)):
-            run = RunConfig.from_options(
-                source,
-                **common | place,
-                method=method,
-                method_options=_options_of(config, method),
-                seed=seed,
-                refit=False if is_custom_source(source) else None,  # cells are compared by their test bags
-            )
-            cell = Cell(vary(run, variant), variant)
-            yield out / _place_of(cell), cell
-
-
-def _places_of(config: StudyConfig, source: str) -> list[dict[str, Any]]:
+def _places(config: StudyConfig, source: str) -> list[dict[str, Any]]:
     """The scenario and fold of each cell. Bags of your own have no scenarios, and five folds if nothing divides
     them."""
     if not is_custom_source(source):
         return [{"scenario": scenario, "fold": fold} for scenario, fold in product(config.scenarios, config.folds)]
     return [{}] if _is_divided(source) else [{"folds": N_FOLDS, "fold": fold} for fold in config.folds]
-
-
-def _options_for(config: StudyConfig, source: str) -> dict[str, Any]:
-    """The options of all runs that this source has: bags of your own are not made by a scenario, and other options are
-    for them alone."""
-    kind = bags_class(source)
-    given = {name: value for name, value in config.options.items() if name != "method_options"}
-    return {name: value for name, value in given.items() if may_have(kind, name)}
 
 
 def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
@@ -156,14 +141,16 @@ def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
     return of_all | {name: value for of, _, name, value in named if of == method}
 
 
-def vary(config: RunConfig, variant: dict[str, Any]) -> RunConfig:
+def _vary(config: RunConfig, variant: dict[str, Any]) -> RunConfig:
     """The run with other options, by name, settings, or options of the method, as in option.of."""
-    of_method = {name.removeprefix(METHOD_OPTION): name for name in variant if name.startswith(METHOD_OPTION)}
-    options = {name: value for name, value in variant.items() if name in OPTIONS}
-    others = {name: value for name, value in variant.items() if name not in {*options, *of_method.values()}}
-    changes = options | ({"settings": others} if others else {})
-    if of_method:
-        changes["method_options"] = {name: variant[full] for name, full in of_method.items()}
+    changes: dict[str, Any] = {}
+    for name, value in variant.items():
+        if name in OPTIONS:
+            changes[name] = value
+        elif name.startswith(METHOD_OPTION):
+            changes.setdefault("method_options", {})[name.removeprefix(METHOD_OPTION)] = value
+        else:
+            changes.setdefault("settings", {})[name] = value
     return config.with_options(**changes) if changes else config
 
 
@@ -174,8 +161,8 @@ def _is_divided(source: str) -> bool:
     return isinstance(opened, CustomBags) and opened.split is not None
 
 
-def _place_of(cell: Cell) -> Path:
-    """The folder of a cell in that of the study."""
+def _folder_of(cell: Cell) -> Path:
+    """In that of the study."""
     config, bags = cell.config, cell.config.bags
     safe = [re.sub(r"[^\w.=+-]+", "-", f"{name}={value}") for name, value in cell.varied.items()]
     seed = f"-seed{config.seed}" if config.seed else ""
@@ -188,22 +175,18 @@ def _place_of(cell: Cell) -> Path:
 
 def _checked_cells(config: StudyConfig, out: Path) -> Cells:
     """All cells. Wrong names and settings are refused."""
-    for scenario in set(config.scenarios) - set(SCENARIOS):
-        majority_range(scenario, n_classes=1_000, size=1_000)
-    for fold in set(config.folds) - set(range(N_FOLDS)):
-        raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
-    _check_options(config)
     for source in set(config.sources) - set(names()):
         if not is_custom_source(source) and not user_path(source).is_file():
             load(source)  # raises with the reason
     cells = list(study_cells(config, out))
-    checked: set[tuple[str, str]] = set()
-    for _, cell in cells:
-        key = (cell.config.method, str(sorted(cell.varied.items(), key=str)))
-        if key not in checked:
-            check_config(cell.config)
-            checked.add(key)
-    _check_folders(cells)
+    _check_options(config)
+    for cell in {(cell.config.method, str(cell.varied)): cell for _, cell in cells}.values():
+        check_config(cell.config)
+    if len(dict(cells)) < len(cells):
+        raise InputError(
+            f"two cells would share a folder in {out}: give each source, scenario, method, fold, seed and value once, "
+            "and files with different names"
+        )
     for source in filter(is_custom_source, config.sources):
         first = next(cell.config for _, cell in cells if cell.config.bags.source == source)
         make_parts(first, open_source(first.bags))  # raises with every problem
@@ -211,41 +194,24 @@ def _checked_cells(config: StudyConfig, out: Path) -> Cells:
 
 
 def _check_options(config: StudyConfig) -> None:
-    custom = [source for source in config.sources if is_custom_source(source)]
-    kinds = {OwnBags} if len(custom) == len(config.sources) else {BenchmarkBags} if not custom else None
-    if kinds == {OwnBags} and "scenarios" in config.model_fields_set:
-        raise InputError(f"scenarios is not for bags of your own such as {custom[0]}: leave it out")
-    if kinds is not None:  # each option is for one of the sources
-        options = {name: value for name, value in config.options.items() if name != "method_options"}
-        RunConfig.from_options(config.sources[0], **options)
-    fixed = full_names({**config.options, **config.options.get("settings", {})})
-    for name in sorted(full_names(config.vary) & fixed):
+    if all(map(is_custom_source, config.sources)) and "scenarios" in config.model_fields_set:
+        raise InputError(f"scenarios is not for bags of your own such as {config.sources[0]}: leave it out")
+    for scenario in config.scenarios:
+        majority_range(scenario, n_classes=1_000, size=1_000)  # raises if there is no such scenario
+    short, given = Shorthands.model_fields, {*config.options, *config.options.get("settings", {})}
+    vary, fixed = ({plan_setting(name) if name in short else name for name in of} for of in (config.vary, given))
+    if vary & fixed:
+        name = min(vary & fixed)
         raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
-    methods = methods_of(config)
+    methods = _methods(config)
     for name in config.options.get("method_options", {}):
         method = name.rpartition(".")[0]
         if method and method not in methods:
             raise InputError(f"option {name}: this study has no method {method}: it has {', '.join(methods)}")
-    rows = [row_name({"method": name, "varied": variant}) for name, variant in product(methods, variants_of(config))]
+    rows = [row_name({"method": name, "varied": variant}) for name, variant in product(methods, _variants(config))]
     if config.reference is not None and config.reference not in rows:
         cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
         raise InputError(f"reference {config.reference}: this study has no such row: {cure}")
-
-
-def full_names(names: Iterable[str]) -> set[str]:
-    """Settings without their short names."""
-    return {plan_setting(name) if name in Shorthands.model_fields else name for name in names}
-
-
-def _check_folders(cells: Cells) -> None:
-    seen = set()
-    for folder, _ in cells:
-        if folder in seen:
-            raise InputError(
-                f"two cells would share {folder}: give each source, scenario, method, fold, seed and value once, "
-                "and files with different names"
-            )
-        seen.add(folder)
 
 
 def _check_data(cells: Cells) -> None:

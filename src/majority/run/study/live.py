@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...files import read_json
 from ...log import Log
@@ -18,6 +18,9 @@ from ..record import CONFIG
 from .cells import FinishedCell
 from .workers import State, Watch
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 CONTINUES = "Ctrl-C stops; repeat the same command to continue"
 
 
@@ -25,73 +28,51 @@ CONTINUES = "Ctrl-C stops; repeat the same command to continue"
 def show_cells(log: Log) -> Iterator[Watch]:
     """Yield the function that shows the progress of cells; see `workers.run_cells`."""
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Column
 
     console = Console(stderr=True, markup=False, emoji=False)
-    shown = _Bars(console) if console.is_terminal else _Lines(log)
-    begun = False
+    name = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+    columns = (name, BarColumn(12), TextColumn("{task.fields[epoch]}"), TimeElapsedColumn(), TimeRemainingColumn())
+    look = {"console": console, "transient": True, "expand": True, "disable": not console.is_terminal}
+    bars = Progress(*columns, **look, speed_estimate_period=10**6)  # type: ignore[arg-type]
+    tasks: dict[Path | None, TaskID] = {}
+    begun, said = False, time.monotonic()
 
     def watch(state: State, cell: FinishedCell | None) -> None:
-        nonlocal begun
+        nonlocal begun, said
         if not begun and state.finished:
             log(f"{len(state.finished)} of {len(state.cells)} cells were already finished")
         begun = True
-        if cell is None:
-            shown.show(state)
-        else:
+        if cell is not None:
             log(finished_line(state, cell))
+            return
+        epochs = {folder: _epochs(folder) for folder in [*state.running]}
+        _update(bars, tasks, state, epochs)
+        if bars.disable and epochs and time.monotonic() - said >= SECONDS_APART:
+            said = time.monotonic()
+            log("running: " + ", ".join(f"{_name(state, folder)} {_text(*epochs[folder])}" for folder in epochs))
 
-    try:
+    with bars:
         yield watch
-    finally:
-        shown.stop()
 
 
-class _Lines:
-    """A line about the running cells now and then."""
-
-    def __init__(self, log: Log) -> None:
-        self.log, self.last = log, time.monotonic()
-
-    def show(self, state: State) -> None:
-        if state.running and time.monotonic() - self.last >= SECONDS_APART:
-            self.last = time.monotonic()
-            self.log("running: " + ", ".join(f"{_name(state, folder)} {_epoch(folder)}" for folder in state.running))
-
-    def stop(self) -> None:
-        pass
-
-
-class _Bars:
-    """The bars disappear when they are stopped."""
-
-    def __init__(self, console: Any) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.table import Column
-
-        name = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
-        columns = (name, BarColumn(12), TextColumn("{task.fields[epoch]}"), TimeElapsedColumn(), TimeRemainingColumn())
-        look = {"console": console, "transient": True, "expand": True}
-        self.bars = Progress(*columns, **look, speed_estimate_period=10**6)  # of all that this command has trained
-        self.tasks: dict[Path | None, Any] = {}  # None: all cells
-
-    def show(self, state: State) -> None:
-        if not self.tasks:
-            self.tasks[None] = self.bars.add_task("", epoch="", total=len(state.cells), completed=len(state.finished))
-            self.bars.start()
-        for folder in self.tasks.keys() - state.running.keys() - {None}:
-            self.bars.remove_task(self.tasks.pop(folder))
-        parts = {folder: _epochs(folder) for folder in [*state.running]}
-        for folder, (done, planned) in parts.items():
-            if folder not in self.tasks:
-                self.tasks[folder] = self.bars.add_task(_name(state, folder), total=planned, epoch="")
-            self.bars.update(self.tasks[folder], completed=done, total=planned, epoch=_epoch(folder))
-        failed = sum(cell.result is None for cell in state.finished.values())
-        about = f"{len(state.finished) - failed} of {len(state.cells)} cells done" + f", {failed} failed" * bool(failed)
-        done_of_all = len(state.finished) + sum(done / planned for done, planned in parts.values())
-        self.bars.update(self.tasks[None], completed=done_of_all, description=f"{about}; {CONTINUES}")
-
-    def stop(self) -> None:
-        self.bars.stop()
+def _update(
+    bars: Progress, tasks: dict[Path | None, TaskID], state: State, epochs: Mapping[Path, tuple[int, int]]
+) -> None:
+    """A bar for all cells (None), and one for each that is running."""
+    if None not in tasks:
+        tasks[None] = bars.add_task("", epoch="", total=len(state.cells), completed=len(state.finished))
+    for folder in tasks.keys() - epochs.keys() - {None}:
+        bars.remove_task(tasks.pop(folder))
+    for folder, (done, planned) in epochs.items():
+        if folder not in tasks:
+            tasks[folder] = bars.add_task(_name(state, folder), epoch="")
+        bars.update(tasks[folder], completed=done, total=planned, epoch=_text(done, planned))
+    failed = sum(cell.result is None for cell in state.finished.values())
+    about = f"{len(state.finished) - failed} of {len(state.cells)} cells done" + f", {failed} failed" * bool(failed)
+    done_of_all = len(state.finished) + sum(done / planned for done, planned in epochs.values())
+    bars.update(tasks[None], completed=done_of_all, description=f"{about}; {CONTINUES}")
 
 
 def finished_line(state: State, cell: FinishedCell) -> str:
@@ -116,6 +97,5 @@ def _epochs(folder: Path) -> tuple[int, int]:
     return sum(metrics.read_bytes().count(b"\n") for metrics in files), planned
 
 
-def _epoch(folder: Path) -> str:
-    done, planned = _epochs(folder)
+def _text(done: int, planned: int) -> str:
     return f"epoch {done} of {planned}" if done else "starting"

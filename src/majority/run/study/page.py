@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,21 +11,16 @@ from ...errors import count_noun
 from ...files import write_text
 from ...log import Log, no_log
 from ...predict.metrics import coverage_note
-from ..plots.figures import Curve, Dot, dot_plot, learning_curves
 from ..report.about import REPORT, format_seconds
-from ..report.blocks import Block, Command, Details, Drawings, Facts, Heading, Note, Section, Table, write_html
+from ..report.blocks import Section, macros, page
+from ..report.figures import Curve, dot_plot, learning_curves
 from . import tables
-from .figures import PANEL, Row, StudyFigures, records, split
+from .figures import PANEL, ROW, StudyFigures, records, split
 from .grid import missing_cells, read_request
 from .results import Result, Setting, read_results
 
 MAX_CURVES = 160  # drawings of learning curves on a page
 REFERENCES = {"naive": "naive", "supervised": "all instance labels"}  # lines of a plot
-ABOUT_PLOTS = (
-    "Means over folds with 95 % intervals: over several folds that of Nadeau and Bengio, over one fold that over its "
-    "bags. Dashed lines are methods to compare with: naive gives every instance the label of its bag, supervised has "
-    "all instance labels."
-)
 
 
 def write_study(study: Path, log: Log = no_log, reference: str | None = None) -> list[Path]:
@@ -45,7 +39,7 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     folder = study.parent if study.is_file() else study
     title = study.resolve().stem if study.is_file() else study.resolve().name
     texts = {
-        REPORT: write_html("study", title, _sections(figures, missing, command, notes)),
+        REPORT: page("study", title, _sections(figures, missing, command, notes)),
         "tables.md": f"# {title}\n\n" + tables.markdown(made, notes),
         "tables.csv": tables.long_csv(figures),
         "tables.tex": tables.latex(made, notes),
@@ -55,132 +49,94 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     return [folder / name for name in texts]
 
 
-def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes: Sequence[str]) -> Iterator[Section]:
-    main = tables.title(figures.main)
-    yield Section("main", main, f"{main} by method", [*_accuracy_plots(figures), Note(ABOUT_PLOTS)])
-    about: list[Block] = [Facts(_about(figures)), Note("A cell is one source, scenario, method and fold.")]
-    yield Section("study", "Study", "The study", [*about, *_missing(missing, command)])
+def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes: Sequence[str]) -> list[Section]:
+    html, main = macros("study"), tables.title(figures.main)
     no_labels = " No test instance has a label: all figures are about bags." * (figures.main == "bag_accuracy")
-    shown: list[Block] = [Note(tables.LEGEND + no_labels), *map(Note, notes)]
-    for figure in sorted(tables.SHOWN, key=lambda figure: figure != figures.main):
-        if made := _tables(tables.figure_tables(figures, figure)):
-            shown.append(Details(tables.title(figure), made, open=figure == figures.main))
-    yield Section("tables", "Tables", "Tables", shown)
-    if differences := _tables(tables.difference_tables(figures)):
-        yield Section("differences", "Differences", "Differences", [Note(tables.INTERVALS), *differences])
-    if choices := tables.choice_tables(figures):
-        rows = [Table(table.title, table.head, table.rows, names=len(table.head)) for table in choices]
-        yield Section("choosing", "Choosing", choices[0].title, [Note(tables.RULE), *rows])
-    yield Section("curves", "Curves", "Learning curves", _curves(figures))
+    shown = sorted(tables.SHOWN, key=lambda figure: figure != figures.main)
+    by_figure = {tables.title(figure): tables.figure_tables(figures, figure) for figure in shown}
+    differences, choices = tables.difference_tables(figures), tables.choice_tables(figures)
+    sections = [
+        Section("main", main, f"{main} by method", html.plots(main, _plots(figures))),
+        Section("study", "Study", "The study", html.study(_about(figures), missing, command)),
+        Section("tables", "Tables", "Tables", html.figures(by_figure, [tables.LEGEND + no_labels, *notes], main)),
+    ]
+    if differences:
+        content = html.explained(tables.INTERVALS, differences)
+        sections.append(Section("differences", "Differences", "Differences", content))
+    if choices:
+        content = html.explained(tables.RULE, choices, len(choices[0].head))
+        sections.append(Section("choosing", "Choosing", "Choosing", content))
+    return [*sections, Section("curves", "Curves", "Learning curves", _curves(figures))]
 
 
-def _accuracy_plots(figures: StudyFigures) -> list[Block]:
+def _plots(figures: StudyFigures) -> dict[str, str]:
     """One plot per panel: a row per method, the best first."""
     found = figures.rows[(figures.rows["figure"] == figures.main) & (figures.rows["n"] > 0)]
+    runs = {names: part["result"].tolist() for names, part in split(figures.runs, ROW)}
     drawings = {}
     for (recipe, changed, scenario, source), panel in split(found, PANEL):
         dots, lines = [], {}
         for row in records(panel.sort_values("mean", ascending=False, kind="stable")):
-            low, high = row["low"], row["high"]
-            if pd.isna(low):
-                runs = figures.groups[Row(recipe, changed, scenario, source, row["method"])]
-                intervals = runs[0]["test"].get("intervals", {}) if len(runs) == 1 else {}
-                low, high = intervals.get(figures.main, (None, None))
-            if low is not None:
-                low, high = max(low, 0.0), min(high, 1.0)
-            dots.append(Dot(row["method"], row["mean"], low, high, tables.measured(row)))
+            low, high = (None, None) if pd.isna(row["low"]) else (max(row["low"], 0.0), min(row["high"], 1.0))
+            of_row = runs[recipe, changed, scenario, source, row["method"]]
+            if low is None and len(of_row) == 1:
+                low, high = of_row[0]["test"].get("intervals", {}).get(figures.main, (None, None))
+            dot = {"name": row["method"], "mean": row["mean"], "low": low, "high": high}
+            dots.append(dot | {"shown": tables.measured(row)})
             if row["method"] in REFERENCES:
                 lines[REFERENCES[row["method"]]] = row["mean"]
-        caption = tables.place(source, scenario, recipe, changed)
-        drawings[caption] = dot_plot(dots, lines, f"{tables.title(figures.main)} by method, {caption}")
-    return [Drawings(f"{figures.main} by method", drawings)]
+        drawings[tables.place(source, scenario, recipe, changed)] = dot_plot(dots, lines)
+    return drawings
 
 
 def _about(figures: StudyFigures) -> dict[str, str]:
+    runs = figures.runs
+
     def listed(name: str) -> str:
         return ", ".join(sorted({str(result[name]) for result in figures.results if result.get(name) is not None}))
 
-    def of_rows(name: str) -> str:
-        return ", ".join(dict.fromkeys(filter(None, (getattr(row, name) for row in figures.groups))))
-
-    settings = dict.fromkeys(str(Setting(row.recipe, row.changed)) for row in figures.groups)
-    version = listed("version")
     about = {
         "finished cells": f"{len(figures.results):,}",
-        "sources": of_rows("source"),
-        "scenarios": of_rows("scenario"),
+        "sources": ", ".join(runs["source"].unique()),
+        "scenarios": ", ".join(filter(None, runs["scenario"].unique())),
         "methods": ", ".join(figures.methods),
         "folds": listed("fold"),
         "seeds": listed("seed"),
-        "recipe": "; ".join(settings),
-        "training time": format_seconds(sum(result.get("seconds", 0) for result in figures.results)),
+        "recipe": "; ".join(str(Setting(*names)) for names, _ in split(runs, ["recipe", "changed"])),
+        "training time": format_seconds(runs["seconds"].sum()),
         "hardware": listed("hardware"),
-        "made with": f"majority {version}" if version else "",
+        "made with majority": listed("version"),
     }
     return {name: value for name, value in about.items() if value}
 
 
-def _missing(missing: Sequence[str], command: str) -> list[Block]:
-    if not missing:
-        return []
-    rows = groupby(missing, lambda cell: str(Path(cell).parent))
-    folds = {row: ", ".join(Path(cell).name for cell in cells) for row, cells in rows}
-    return [
-        Heading(f"Missing: {count_noun(len(missing), 'cell')} of this study"),
-        Note("This command trains the missing cells. Finished cells stay as they are."),
-        Command(command),
-        Details("List of missing cells", [Facts(folds)]),
-    ]
-
-
-def _tables(made: Iterable[tables.Table]) -> list[Block]:
-    return [block for table in made for block in (Heading(table.title), Table(*table))]
-
-
-def _curves(figures: StudyFigures) -> list[Block]:
+def _curves(figures: StudyFigures) -> str:
     """Two drawings per method, for each panel; none if no run has curves."""
     panels: dict[str, dict[str, str]] = {}
-    left_out = count = 0
-    for row, runs in figures.groups.items():
-        known = [run for run in runs if (run.get("curve") or {}).get("train_bag_accuracy")]
-        if known and count == MAX_CURVES:
-            left_out += 1
-        elif known:
-            count += 1
-            panel = tables.place(row.source, row.scenario, row.recipe, row.changed)
-            panels.setdefault(panel, {}).update(_curves_of(row.method, known))
-    if not panels:
-        return []
-    about = "A line per run. Dots: kept epochs. Long curves are thinned out."
-    about += f" Left out to keep the page small: {count_noun(left_out, 'method')}." * bool(left_out)
-    drawn = [Details(panel, [Drawings(f"learning curves, {panel}", drawings)]) for panel, drawings in panels.items()]
-    return [Note(about), *drawn]
+    known = figures.runs[[bool((run.get("curve") or {}).get("train_bag_accuracy")) for run in figures.runs["result"]]]
+    rows = [*split(known, ROW)]
+    for (recipe, changed, scenario, source, method), part in rows[:MAX_CURVES]:
+        drawings = panels.setdefault(tables.place(source, scenario, recipe, changed), {})
+        runs = part["result"].tolist()
+        drawings[f"{method}, loss"] = learning_curves("Loss per bag", [_curve(run, "loss") for run in runs])
+        accuracy = [_curve(run, "bag_accuracy") for run in runs]
+        drawings[f"{method}, bags"] = learning_curves("Bag accuracy", accuracy, percent=True)
+    return macros("study").curves(panels, len(rows) - len(rows[:MAX_CURVES])) if panels else ""
 
 
-def _curves_of(method: str, runs: Sequence[Result]) -> dict[str, str]:
-    def of(name: str) -> list[Curve]:
-        return [
-            Curve(
-                [epoch + 1 for epoch in run["curve"]["epoch"]],
-                run["curve"][f"train_{name}"],
-                run["curve"][f"val_{name}"],
-                run["best_epoch"] + 1,
-                f"fold {run.get('fold', 0)}, ",
-            )
-            for run in runs
-        ]
-
-    return {
-        f"{method}, loss": learning_curves("Loss per bag", of("loss")),
-        f"{method}, bags": learning_curves("Bag accuracy", of("bag_accuracy"), percent=True),
-    }
+def _curve(run: Result, name: str) -> Curve:
+    curve, fold = run["curve"], run.get("fold", 0)
+    epochs = [epoch + 1 for epoch in curve["epoch"]]
+    return Curve(epochs, curve[f"train_{name}"], curve[f"val_{name}"], run.get("best_epoch", 0) + 1, f"fold {fold}, ")
 
 
 def _coverage_notes(figures: StudyFigures) -> list[str]:
     """One note per source and scenario in which only some test instances have a known class."""
-    panels: dict[tuple[str, str], dict[int, Result]] = {}
-    for row, runs in figures.groups.items():  # the bags are the same for all methods
-        tests = panels.setdefault((row.source, row.scenario), {})
-        tests |= {run.get("fold", 0): run["test"] or {} for run in runs}
-    notes = {names: coverage_note(*tests.values()) for names, tests in panels.items()}
-    return [f"{' '.join(filter(None, names))}: {note}." for names, note in notes.items() if note]
+    notes = []
+    for names, part in split(figures.runs, ["source", "scenario"]):
+        tests = {
+            run.get("fold", 0): run["test"] or {} for run in part["result"]
+        }  # the bags are the same for all methods
+        if note := coverage_note(*tests.values()):
+            notes.append(f"{' '.join(filter(None, names))}: {note}.")
+    return notes

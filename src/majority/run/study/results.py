@@ -7,6 +7,8 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from ...errors import InputError, count_noun
 from ...files import read_lines, write_lines
 from ...io.benchmarks.catalogue import known_of, known_sources
@@ -24,6 +26,7 @@ MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
 NOT_COMPARED = ("recipe", "seed", "compile", "max_instances")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
+CURE = "give a file of JSON lines that `majority study` wrote"
 
 
 def read_results(study: str | Path) -> list[Result]:
@@ -34,7 +37,8 @@ def read_results(study: str | Path) -> list[Result]:
     study = Path(study)
     places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
-        return [_read_cell(place.parent, study) for place in places]
+        cells = [place.parent for place in places]
+        return [read_result(cell) | {"cell": str(cell.relative_to(study)), "curve": _curve_of(cell)} for cell in cells]
     saved = study if study.is_file() else study / RESULTS
     files = [saved] if saved.is_file() else sorted(study.glob("*.jsonl"))
     results = [line for file in files for line in _read_file(file)]
@@ -51,16 +55,6 @@ def save_results(study: Path) -> Path:
     path = study / RESULTS
     write_lines(path, read_results(study))
     return path
-
-
-def thin_out(points: list[Any], limit: int) -> list[Any]:
-    """At most `limit` points at equal distances, and the last one.
-
-    >>> thin_out([*range(10)], 4)
-    [0, 3, 6, 9]
-    """
-    step = -(-len(points) // limit) or 1
-    return [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
 
 
 def row_name(result: Result) -> str:
@@ -94,49 +88,40 @@ class Setting(NamedTuple):
 
 def setting_of(result: Result) -> Setting:
     """
-    >>> str(setting_of({"source": "cifar10", "recipe": "paper", "epochs": 150}))
-    'paper (settings not recorded, 150 epochs run)'
     >>> plan = {"recipe": "paper", "training": {"epochs": 150, "patience": 100, "seed": 3}}
     >>> setting_of({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).changed
     '150 of 1,500 epochs, patience 100, bag size 8'
     """
-    data = result.get("data") or {"data_seed": result.get("data_seed")}
-    varied = result.get("varied") or {}
-    options = {name: value for name, value in data.items() if name not in (*CELL_KEYS, *varied) and value}
-    of_bags = [_format_setting(name, value) for name, value in options.items() if (name, value) != ("ties", "lowest")]
-    given = result.get("method_options") or {}
-    of_method = [_format_setting(name, value) for name, value in given.items() if f"option.{name}" not in varied]
+    varied, data, method = (result.get(name) or {} for name in ("varied", "data", "method_options"))
+    changes = [_format_setting(name, value) for name, value in method.items() if f"option.{name}" not in varied]
     if result.get("background_share") is not None:
-        of_method.append(_format_setting("background_share", result["background_share"]))
+        changes.append(_format_setting("background_share", result["background_share"]))
     kind = (result.get("task") or {}).get("source")
     if kind in known_sources() and kind != result["source"]:
-        of_method.append(f"like {kind}")
-    return Setting(result["recipe"], ", ".join([*of_method, *_changes_of_plan(result), *of_bags]))
+        changes.append(f"like {kind}")
+    changes += _changes_of_plan(result)
+    options = {name: value for name, value in data.items() if name not in (*CELL_KEYS, *varied) and value}
+    changes += [_format_setting(*option) for option in options.items() if option != ("ties", "lowest")]
+    return Setting(result["recipe"], ", ".join(changes))
 
 
 def _changes_of_plan(result: Result) -> list[str]:
     """The settings of the result's plan that differ from those of its recipe."""
-    plan, recipe = result.get("plan"), RECIPES.get(result["recipe"])
-    if plan is None:
-        epochs = result.get("epochs")
-        return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
+    recipe = RECIPES.get(result["recipe"])
     noted = result.get("task", {"source": source_name(result)})
     noted = known_of(noted["source"]) | noted
     task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
-    planned: dict[str, Any] = {}
-    changes = []
-    if recipe is not None:
-        usual = recipe.plan_for(task)
-        planned = settings_by_name(usual.as_dict())
-        changes += [] if usual == recipe.plan_for(task._replace(on_gpu=True)) else ["on a CPU"]
+    usual, changes = None if recipe is None else recipe.plan_for(task), []
+    if recipe is not None and usual != recipe.plan_for(task._replace(on_gpu=True)):
+        changes.append("on a CPU")
+    planned: dict[str, Any] = {} if usual is None else settings_by_name(usual.as_dict())
     varied = {full for name in result.get("varied") or {} for full in (name, plan_setting(name))}
-    for name, value in settings_by_name(plan).items():
+    for name, value in settings_by_name(result.get("plan") or {}).items():
         before = planned.get(name)
-        left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
         absent = name not in planned and name.startswith(f"{result['recipe']}.") and recipe is not None
-        if name in varied or (absent and not left_out):  # instances of another kind have it
+        if name in varied or absent:  # instances of another kind have it
             continue
-        if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
+        if name.rpartition(".")[2] in NOT_COMPARED or value == before:
             continue
         if name == "training.epochs" and before:
             changes.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
@@ -164,24 +149,19 @@ def _format_setting(name: str, value: object) -> str:
 
 
 def _read_file(file: Path) -> list[Result]:
-    cure = "give a file of JSON lines that `majority study` wrote"
     results = []
-    for number, line in enumerate(read_lines(file, cure), start=1):
-        name = f"{file}, line {number}"
-        result: Result = checked(ResultLine, line, name, cure)
-        curve = result.get("curve") or {}
-        lengths = {len(curve[points]) for points in Curve.model_fields if points in curve}
-        if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
-            raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
-        results.append(result)
+    for number, line in enumerate(read_lines(file, CURE), start=1):
+        place = f"{file}, line {number}"
+        curve = checked(ResultLine, line, place, CURE).get("curve") or {}
+        if len({len(curve[points]) for points in Curve.model_fields if points in curve}) > 1:
+            raise InputError(f"{place} is damaged (its curve has lists of different lengths): {CURE}")
+        results.append(line)
     return results
 
 
-def _read_cell(folder: Path, study: Path) -> Result:
-    records = thin_out(read_history(folder / METRICS), MAX_CURVE_POINTS)
-    curve = {"epoch": [record["epoch"] for record in records]}
-    if all(name in record for record in records for name in CURVE_NAMES):
-        curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
-    else:
-        curve = {"epoch": [], **{name: [] for name in CURVE_NAMES}}
-    return read_result(folder) | {"cell": str(folder.relative_to(study)), "curve": curve}
+def _curve_of(cell: Path) -> dict[Any, Any]:
+    """At most so many epochs at equal distances, and the last one; none if some have no figures."""
+    history = pd.DataFrame(read_history(cell / METRICS), columns=["epoch", *CURVE_NAMES]).dropna()
+    last = len(history) - 1
+    shown = sorted({*range(0, last, last // MAX_CURVE_POINTS + 1), last}) if last >= 0 else []
+    return history.iloc[shown].round(5).to_dict("list")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...files import write_text
 from ..report.blocks import signed
-from .figures import FIGURES, VALIDATION, StudyFigures, records, split
+from .figures import FIGURES, TABLE, VALIDATION, StudyFigures, records, split
 from .results import Result, Setting, save_results
 
 LEGEND = (
@@ -30,11 +30,6 @@ RULE = (
     "in each fold alone loses: the test instance accuracy of the best method of a fold minus that of the chosen one."
 )
 TITLES = FIGURES | {VALIDATION: "validation bag accuracy"}
-LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "²": "$^2$"}
-LATEX |= {"±": r"$\pm$", "−": "$-$", "[": "{[}", "]": "{]}", "<": "$<$", ">": "$>$"}
-LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
-
-
 SHOWN = ("macro_f1", "instance_accuracy", "bag_accuracy", "consistency_rate", VALIDATION)
 
 
@@ -77,20 +72,20 @@ def difference_tables(study: StudyFigures) -> list[Table]:
 
 def choice_tables(study: StudyFigures) -> list[Table]:
     """What to choose in each panel, or nothing."""
-    made = study.choices
-    if made.empty:
+    if not study.choices:
         return []
-    costs = ["accuracy", "best", "cost"] if made["cost"].notna().any() else []
+    costs = {"accuracy": "their accuracy", "best": "best", "cost": "cost"}
+    if not any("cost" in one for one in study.choices):
+        costs = {}
     rows = []
-    for one in records(made):
+    for one in study.choices:
         names = [one["source"], one["scenario"] or "-", str(Setting(one["recipe"], one["changed"]))]
-        unknown = f"unknown: no fold has all {one['candidates']} methods"
-        mean = f"{_three(one['mean'])} (n={one['n_common']})"
-        chosen = [one["choose"] or unknown, mean, one["equal"] or "-", one["chosen"]]
-        rows.append([*names, *chosen, *(_three(one[name]) for name in costs), str(one["n"])])
-    titles = {"mean": "validation bag accuracy", "chosen": "chosen in each fold", "accuracy": "their accuracy"}
-    head = ["source", "scenario", "recipe", "choose", "mean", "equal", "chosen", *costs, "n"]
-    return [Table("Choosing without instance labels", [titles.get(name, name) for name in head], rows)]
+        chosen = one["choose"] or f"unknown: no fold has all {one['candidates']} methods"
+        mean = f"{with_deviation(one['mean'])} (n={one['n_common']})"
+        numbers = [with_deviation(one.get(name)) for name in costs]
+        rows.append([*names, chosen, mean, one["equal"] or "-", one["chosen"], *numbers, str(one["n"])])
+    head = ["source", "scenario", "recipe", "choose", "validation bag accuracy", "equal", "chosen in each fold"]
+    return [Table("Choosing without instance labels", [*head, *costs.values(), "n"], rows)]
 
 
 def all_tables(study: StudyFigures) -> list[Table]:
@@ -98,15 +93,14 @@ def all_tables(study: StudyFigures) -> list[Table]:
     return [*of_figures, *difference_tables(study), *choice_tables(study)]
 
 
-def _by_source(rows: pd.DataFrame, name: str, shown: Any) -> list[Table]:
+def _by_source(rows: pd.DataFrame, name: str, shown: Callable[[dict[str, Any]], str]) -> list[Table]:
     tables = []
-    for (recipe, changed, scenario), block in split(rows, ["recipe", "changed", "scenario"]):
-        if not block["n"].any():
-            continue
-        sources = block["source"].unique().tolist()
-        texts = {(row["method"], row["source"]): shown(row) for row in records(block)}
-        lines = [[name, *(texts.get((name, source), "-") for source in sources)] for name in block["method"].unique()]
-        tables.append(Table(place(name, scenario, recipe, changed), ["method", *sources], lines))
+    for (recipe, changed, scenario), block in split(rows, TABLE):
+        if block["n"].any():
+            block = block.assign(text=[shown(row) for row in records(block)])
+            texts = block.set_index(["method", "source"])["text"].unstack(fill_value="-", sort=False)
+            lines = [[str(method), *row] for method, row in zip(texts.index, texts.to_numpy().tolist(), strict=True)]
+            tables.append(Table(place(name, scenario, recipe, changed), ["method", *texts], lines))
     return tables
 
 
@@ -132,25 +126,12 @@ def difference(row: dict[str, Any]) -> str:
     return f"{signed(row['mean'], 3)}{ends} (n={row['n']}{p})"
 
 
-def with_deviation(mean: float, sd: float, digits: int = 3, sign: str = "") -> str:
+def with_deviation(mean: float | None, sd: float | None = None) -> str:
     """
-    >>> with_deviation(0.912, 0.0134), with_deviation(0.912, float("nan")), with_deviation(float("nan"), 0.0)
+    >>> with_deviation(0.912, 0.0134), with_deviation(0.912), with_deviation(None)
     ('0.912 ± 0.013', '0.912', '-')
     """
-    if pd.isna(mean):
-        return "-"
-    return f"{mean:{sign}.{digits}f}" + ("" if pd.isna(sd) else f" ± {sd:.{digits}f}")
-
-
-def format_figure(row: dict[str, Any], figure: str) -> str:
-    """The figure of a row of `StudyFigures.table`, and its folds if they are not all of the row."""
-    digits, sign = (1, "+") if figure == "overestimation" else (3, "")
-    shown = with_deviation(row[figure], row[f"{figure}_sd"], digits, sign)
-    return shown if row[f"{figure}_n"] == row["n"] else f"{shown} (n={row[f'{figure}_n']})"
-
-
-def _three(value: float) -> str:
-    return "-" if pd.isna(value) else f"{value:.3f}"
+    return "-" if pd.isna(mean) else f"{mean:.3f}" if pd.isna(sd) else f"{mean:.3f} ± {sd:.3f}"
 
 
 # ---------------------------------------------------------------------- files
@@ -166,14 +147,16 @@ def write_tables(results: Sequence[Result], out: Path) -> None:
 
 
 def printed_table(table: pd.DataFrame, figures: Sequence[str] = (*FIGURES,)) -> Table:
-    """Of `StudyFigures.table`, with these figures; without those that no row has."""
+    """Of `StudyFigures.table`, with these figures; without those that no row has. A figure has its number of folds
+    beside it if they are not all of the row."""
     shown = {figure: FIGURES[figure] for figure in figures if table[figure].notna().any()}
-    rows = [
-        [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
-        + [format_figure(row, figure) for figure in shown]
-        + [row["recipe"], row["changed"] or "-"]
-        for row in records(table)
-    ]
+    rows = []
+    for row in records(table):
+        cells = [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
+        for figure in shown:
+            n = row[f"{figure}_n"]
+            cells.append(with_deviation(row[figure], row[f"{figure}_sd"]) + ("" if n == row["n"] else f" (n={n})"))
+        rows.append([*cells, row["recipe"], row["changed"] or "-"])
     return Table("", ["source", "scenario", "method", "n", *shown.values(), "recipe", "changed"], rows)
 
 
@@ -195,17 +178,15 @@ def as_markdown(table: Table) -> str:
 
 
 def latex(tables: Iterable[Table], notes: Iterable[str]) -> str:
-    """Tables to include with \\input; they need no package."""
-    head = "".join(f"% {note.replace('±', '+-').replace('²', '^2')}\n" for note in (LEGEND, INTERVALS, *notes))
-    return "\n".join([head, *map(_as_latex, tables)])
-
-
-def _as_latex(table: Table) -> str:
-    lines = ["".join(LATEX.get(letter, letter) for letter in " \0 ".join(line)) for line in (table.head, *table.rows)]
-    head, *rows = (line.replace("\0", "&") + r" \\" for line in lines)
-    caption = "".join(LATEX.get(letter, letter) for letter in table.title)
-    begin = [r"\begin{table}", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{'l' * len(table.head)}}}", r"\hline"]
-    return "\n".join([*begin, head, r"\hline", *rows, r"\hline", r"\end{tabular}", r"\end{table}", ""])
+    """Tables to include with \\input; they need the package booktabs."""
+    head = "".join(f"% {note}\n" for note in ("\\usepackage{booktabs}", LEGEND, INTERVALS, *notes))
+    made = []
+    for table in tables:
+        frame = pd.DataFrame([*table.rows], columns=[*table.head])
+        made.append(
+            frame.to_latex(index=False, escape=True, caption=table.title.replace("%", "\\%").replace("_", "\\_"))
+        )
+    return "\n".join([head, *made])
 
 
 def long_csv(study: StudyFigures) -> str:

@@ -9,13 +9,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
 
 import torch
 
@@ -23,7 +22,7 @@ from ...cores import usable_cores
 from ...data.device import choose_device
 from ...files import append
 from ...io import describe, load
-from ..cluster import LOCAL, Cluster, LostTaskError, Share, connect
+from ..cluster import LOCAL, LostTaskError, connect
 from ..data import path_of
 from ..experiment import finished_result
 from ..folder import LOCK
@@ -47,15 +46,7 @@ class State:
 
 
 Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
-
-
-class Worker(Protocol):
-    """Trains one cell at a time."""
-
-    def train(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell: ...
-
-    def kill(self) -> None:
-        """End it, also in the middle of a cell, for good."""
+Train = Callable[[Path, Cell, Sequence[str]], FinishedCell]  # a worker: it trains one cell at a time
 
 
 def run_cells(
@@ -75,45 +66,55 @@ def run_cells(
     `on` = "ray", the cells are tasks on a Ray cluster, which sees the run folders under the same path.
     """
     state = State(dict(cells), out)
-    for folder, each in cells:
-        if result := finished_result(each.config, folder):
+    for folder, cell in cells:
+        if result := finished_result(cell.config, folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = [folder for folder in state.cells if folder not in state.finished]
     failures = out / failures_name(shard)
     failures.unlink(missing_ok=True)
     watch(state, None)
-    if not waiting:
-        return [state.finished[folder] for folder, _ in cells]
-    start = local_workers if on == LOCAL else ray_workers
-    with start(state, waiting, device, jobs) as workers, ThreadPoolExecutor(len(workers)) as threads:
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in workers:
+    if waiting:
+        start = local_workers if on == LOCAL else ray_workers
+        with start(state, waiting, device, jobs) as workers:
+            _train_all(state, waiting, workers, trackers, watch, failures)
+    return [state.finished[folder] for folder, _ in cells]
+
+
+def _train_all(
+    state: State,
+    waiting: Sequence[Path],
+    workers: Sequence[Train],
+    trackers: Sequence[str],
+    watch: Watch,
+    failures: Path,
+) -> None:
+    free: SimpleQueue[Train] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def train(folder: Path) -> FinishedCell:
+        worker = free.get()
+        state.running[folder] = time.monotonic()
+        try:
+            return worker(folder, state.cells[folder], trackers)
+        finally:
             free.put(worker)
 
-        def train(folder: Path) -> FinishedCell:
-            worker = free.get()
-            state.running[folder] = time.monotonic()
-            try:
-                return worker.train(folder, state.cells[folder], trackers)
-            finally:
-                free.put(worker)
-
-        pending = {threads.submit(train, folder) for folder in waiting}
-        try:
-            while pending:
-                ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-                for cell in (future.result() for future in ended):
-                    state.finished[cell.folder] = cell
-                    del state.running[cell.folder]
-                    if cell.failure:
-                        _record_failure(failures, cell)
-                    watch(state, cell)
-                watch(state, None)
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.kill()
-    return [state.finished[folder] for folder, _ in cells]
+    threads = ThreadPoolExecutor(len(workers))
+    pending = {threads.submit(train, folder) for folder in waiting}
+    try:
+        while pending:
+            ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            for cell in (future.result() for future in ended):
+                state.finished[cell.folder] = cell
+                del state.running[cell.folder]
+                if cell.failure:
+                    state.out.mkdir(parents=True, exist_ok=True)
+                    append(failures, f"{cell.folder}: {cell.failure}\n{cell.details}".rstrip() + "\n\n")
+                watch(state, cell)
+            watch(state, None)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def failures_name(shard: Shard | None) -> str:
@@ -125,16 +126,11 @@ def shard_lock(shard: Shard | None) -> str:
     return LOCK if shard is None else f".shard-{shard.file_name}{LOCK}"
 
 
-def _record_failure(path: Path, cell: FinishedCell) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    append(path, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")
-
-
 # ---------------------------------------------------------------------- processes on this machine
 
 
 @contextmanager
-def local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Worker]]:
+def local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Train]]:
     chosen = choose_device(device)
     on_gpu = chosen.type == "cuda"
     environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)
@@ -142,7 +138,12 @@ def local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int 
     for named in describe():
         if named.name in needed and not named.locate()[0]:
             load(named.name)  # downloaded once, with visible progress, before several processes need it
-    yield [ProcessWorker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
+    workers = [ProcessWorker(each, "cuda" if on_gpu else device) for each in environments[: len(waiting)]]
+    try:
+        yield [worker.train for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
 
 
 def worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:
@@ -150,10 +151,11 @@ def worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | N
 
     The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else [str(number) for number in range(torch.cuda.device_count())]
-    chosen = names if gpu is None else [names[gpu]]
-    gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in chosen] if on_gpu else [{}]
+    gpus: list[dict[str, str]] = [{}]
+    if on_gpu:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else [str(number) for number in range(torch.cuda.device_count())]
+        gpus = [{"CUDA_VISIBLE_DEVICES": name} for name in (names if gpu is None else [names[gpu]])]
     each = jobs or (WORKERS_PER_GPU if on_gpu else max(1, min(usable_cores(), cells)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, usable_cores() // (each * len(gpus))))
     return [{"OMP_NUM_THREADS": threads} | of_gpu for _ in range(each) for of_gpu in gpus]
@@ -173,7 +175,18 @@ class ProcessWorker:
     def train(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
         self.printed.truncate(0)  # details belong to one cell
         try:
-            ended = self._submit(folder, cell, trackers)
+            with self.starting:
+                if self.ended:
+                    raise BrokenProcessPool
+                before = dict(os.environ)
+                os.environ.update(self.environment)
+                try:
+                    self.pool = self.pool or ProcessPoolExecutor(1, CONTEXT, _prepare_process, (self.printed.name,))
+                    answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
+                finally:
+                    os.environ.clear()
+                    os.environ.update(before)
+            ended = answer.result()
         except BrokenProcessPool:
             details = Path(self.printed.name).read_text(errors="replace").strip()
             ended = FinishedCell(folder, failure=DIED, details=details)
@@ -181,32 +194,18 @@ class ProcessWorker:
             self._end_process()
         return ended
 
-    def _submit(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
-        with self.starting:
-            if self.ended:
-                raise BrokenProcessPool
-            before = dict(os.environ)
-            try:
-                os.environ.update(self.environment)
-                if self.pool is None:
-                    self.pool = ProcessPoolExecutor(1, CONTEXT, _prepare_process, (self.printed.name,))
-                answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
-            finally:
-                os.environ.clear()
-                os.environ.update(before)
-        return answer.result()
-
     def kill(self) -> None:
+        """End the process, also in the middle of a cell, for good."""
         with self.starting:
             self.ended = True
             self._end_process()
 
     def _end_process(self) -> None:
-        if self.pool is not None:
-            for process in [*(self.pool._processes or {}).values()]:  # `kill_workers`, from Python 3.14 on
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            for process in [*(pool._processes or {}).values()]:  # `kill_workers`, from Python 3.14 on
                 process.kill()
-            self.pool.shutdown(cancel_futures=True)
-            self.pool = None
+            pool.shutdown(cancel_futures=True)
 
 
 def _prepare_process(printed: str) -> None:
@@ -229,34 +228,22 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Worker]]:
-    """As many tasks at a time as the cluster has room for now; or `jobs`, or `jobs` per GPU."""
+def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Train]]:
+    """As many tasks at a time as the cluster has room for now; or `jobs`, or `jobs` per GPU. Ray chooses the node of a
+    task, and runs it again if the node dies."""
     with connect() as cluster:
         share, chosen = cluster.share(device, jobs)
         state.out.mkdir(parents=True, exist_ok=True)
         sources = {path_of(state.cells[folder].config.bags) for folder in waiting}
         cluster.check_nodes(Path(os.path.abspath(state.out)), sorted(Path(path) for path in sources if path))
         slots = cluster.slots(share)
-        number = slots if share.gpus else jobs or slots
-        yield [RayWorker(cluster, share, chosen) for _ in range(min(number, len(waiting)))]
 
-
-class RayWorker:
-    """One task at a time; Ray chooses the node, and runs the task again if the node dies."""
-
-    def __init__(self, cluster: Cluster, share: Share, device: str):
-        self.cluster, self.share, self.device = cluster, share, device
-        self.task: Future[Any] | None = None
-
-    def train(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
-        order = (cell, Path(os.path.abspath(folder)), self.device, trackers, True)
-        self.task = self.cluster.start(train_cell, *order, share=self.share)
-        try:
-            ended: FinishedCell = self.cluster.result(self.task)
+        def train(folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
+            order = (cell, Path(os.path.abspath(folder)), chosen, trackers, True)
+            try:
+                ended = cluster.result(cluster.start(train_cell, *order, share=share))
+            except LostTaskError as error:
+                return FinishedCell(folder, failure=str(error))
             return replace(ended, folder=folder)  # as this command names it
-        except LostTaskError as error:
-            return FinishedCell(folder, failure=str(error))
 
-    def kill(self) -> None:
-        if self.task is not None:
-            self.cluster.cancel(self.task)
+        yield [train] * min(slots if share.gpus else jobs or slots, len(waiting))

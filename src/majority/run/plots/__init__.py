@@ -1,1 +1,0 @@
-"""Drawings as SVG and small pictures, without a plotting library."""
