@@ -132,8 +132,8 @@ def _changes_of_plan(result: Result) -> list[str]:
 
 def _format_setting(name: str, value: object) -> str:
     """
-    >>> _format_setting("bag_size", 8), _format_setting("training.patience", None), _format_setting("with_replacement", True)
-    ('bag size 8', 'no training.patience', 'with replacement')
+    >>> _format_setting("bag_size", 8), _format_setting("refit", None), _format_setting("with_replacement", True)
+    ('bag size 8', 'no refit', 'with replacement')
     >>> _format_setting("corrections", {"farm01": "oats", "farm03": "rye"})
     'corrections of 2 bags (checksum 6914)'
     """
