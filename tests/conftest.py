@@ -76,16 +76,6 @@ def _session(tmp_path_factory):
         yield
 
 
-@pytest.fixture
-def no_refit(monkeypatch):
-    """Bags of your own are not trained on once more by default, which takes about as long again."""
-    from dataclasses import replace
-
-    from majority.recipes import RECIPES
-
-    monkeypatch.setitem(RECIPES, "census", replace(RECIPES["census"], refits_by_default=False))
-
-
 @pytest.fixture(scope="session")
 def onnx_operators():
     """PyTorch's exporter lists the operators of ONNX once, not in every export, which takes a second."""

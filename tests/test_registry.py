@@ -96,27 +96,22 @@ def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatc
         assert re.search(choice, (tmp_path / "STUDY/tables.md").read_text()), "both are there to choose from"
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "message"),
-    [
-        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: correct the path"),
-        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: correct the path"),
-        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): fix the file"),
-        ("def (", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SyntaxError: "),
-        ("import no_such_thing", "mine.py", "fails (ModuleNotFoundError: No module named 'no_such_thing')"),
-        ("raise SystemExit(3)", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SystemExit: 3)"),
-        (
-            NO_METHOD,
-            "mine.py",
-            "mine.py of MAJORITY_PLUGINS fails (InputError: register() got an object of type str: give a ",
-        ),
-    ],
-)
-def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, here, tmp_path, monkeypatch):
-    if content:
-        (tmp_path / name).write_text(content)
+def test_a_file_that_is_missing_or_fails_is_one_message(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, printed, err = here("list", plugins=name)
-    assert (code, printed) == (2, "")
-    assert message in err
-    assert len(err.splitlines()) == 1
+    for name, content, message in (
+        ("nowhere.py", None, "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: correct the path"),
+        ("a.py", "1 / 0", "a.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): fix the file"),
+        ("b.py", "def (", "b.py of MAJORITY_PLUGINS fails (SyntaxError: "),
+        ("c.py", "raise SystemExit(3)", "c.py of MAJORITY_PLUGINS fails (SystemExit: 3)"),
+        (
+            "d.py",
+            NO_METHOD,
+            "d.py of MAJORITY_PLUGINS fails (InputError: register() got an object of type str: give a ",
+        ),
+    ):
+        if content:
+            Path(name).write_text(content)
+        code, printed, err = here("list", plugins=name)
+        assert (code, printed) == (2, "")
+        assert message in err
+        assert len(err.splitlines()) == 1

@@ -48,7 +48,7 @@ CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 
 class Case(NamedTuple):
     name: str
-    words: tuple[str, ...]  # the command; OUT stands for its output
+    words: str  # the command; OUT stands for its output
     before: Callable[[Path], object] = lambda work: None  # fills the folder in which it works
 
 
@@ -60,67 +60,50 @@ class Ended(NamedTuple):
 
 def cases(source: str) -> list[Case]:
     """A short command for every recipe, for the study, and for those that write one file."""
-    bags = ("--bags", "10", "--bag-size", "4", "--device", "cpu")
-    train = ("train", source, *bags, "--out", "OUT/run", "--recipe")
-    quick = (*train, "quick", "--method", "log-mean", "--epochs", "2")
-    study = ("study", source, "--scenarios", "large", "--methods", "log-mean,vote", "--folds", "0,1", *bags)
-    study += ("--recipe", "quick", "--epochs", "1", "--jobs", "1", "--out", "OUT/study")
-
-    own = ("--recipe", "quick", "--method", "log-mean", "--epochs", "2", "--device", "cpu")
+    bags = "--bags 10 --bag-size 4 --device cpu"
+    train = f"train {source} {bags} --out OUT/run --recipe"
+    quick = f"{train} quick --method log-mean --epochs 2"
+    study = f"study {source} {bags} --scenarios large --methods log-mean,vote --folds 0,1 --recipe quick --epochs 1"
+    study += " --jobs 1 --out OUT/study"
 
     def write_bags(work: Path) -> None:
         work.mkdir(parents=True, exist_ok=True)
         rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.1 * i},{0.1 * bag}" for bag in range(20) for i in range(4)]
         (work / "bags.csv").write_text("\n".join(["bag,bag_label,u,v", *rows]))
 
-    def trained(work: Path) -> None:
-        assert run(quick, work).code == 0
+    def after(words: str) -> Callable[[Path], object]:
+        return lambda work: run(words, work)
 
-    def studied(work: Path) -> None:
-        assert run(study, work).code == 0
-
+    refit = "train OUT/bags.csv --recipe quick --method log-mean --epochs 2 --device cpu --refit --out OUT/run"
+    census = "census --epochs 1 --set census.teacher_epochs=1 --backbone mlp"
     return [
         Case("quick", quick),
-        Case("paper", (*train, "paper", "--method", "count", "--epochs", "2", "--backbone", "mlp")),
-        Case("augmented", (*train, "augmented", "--method", "vote", "--epochs", "2", "--backbone", "mlp")),
-        Case(
-            "mpem",
-            (
-                *train,
-                "mpem",
-                "--method",
-                "count",
-                "--epochs",
-                "1",
-                "--backbone",
-                "mlp",
-                "--set",
-                "mpem.ratios=[0.5,1.0]",
-            ),
-        ),
-        Case("census", (*train, "census", "--epochs", "1", "--set", "census.teacher_epochs=1", "--backbone", "mlp")),
-        Case("corrected", (*quick, "--wrong-labels", "0.2", "--set", "assumed_wrong=0.4")),
-        Case("refit", ("train", "OUT/bags.csv", *own, "--refit", "--out", "OUT/run"), write_bags),
+        Case("paper", f"{train} paper --method count --epochs 2 --backbone mlp"),
+        Case("augmented", f"{train} augmented --method vote --epochs 2 --backbone mlp"),
+        Case("mpem", f"{train} mpem --method count --epochs 1 --backbone mlp --set mpem.ratios=[0.5,1.0]"),
+        Case("census", f"{train} {census}"),
+        Case("corrected", f"{quick} --wrong-labels 0.2 --set assumed_wrong=0.4"),
+        Case("refit", refit, write_bags),
         Case("study", study),
-        Case("predict", ("predict", "OUT/run", "--device", "cpu", "--out", "OUT/classes.csv"), trained),
-        Case("report", ("report", "OUT/run"), trained),
-        Case("study-report", ("report", "OUT/study"), studied),
+        Case("predict", "predict OUT/run --device cpu --out OUT/classes.csv", after(quick)),
+        Case("report", "report OUT/run", after(quick)),
+        Case("study-report", "report OUT/study", after(study)),
     ]
 
 
 # ---------------------------------------------------------------------- one command
 
 
-def start(words: tuple[str, ...], work: Path, output: Any, log: Any, fault: str = "", at: int | None = None) -> int:
+def start(words: str, work: Path, output: Any, log: Any, fault: str = "", at: int | None = None) -> int:
     """Start the command in a fork of this process, with a fault at its write number `at` (from 0); its process id."""
     work.mkdir(parents=True, exist_ok=True)
     child = os.fork()
     if child == 0:
-        _be_the_command([word.replace("OUT", str(work)) for word in words], output, _Fault(work, log, fault, at))
+        _be_the_command(words.replace("OUT", str(work)).split(), output, _Fault(work, log, fault, at))
     return child
 
 
-def run(words: tuple[str, ...], work: Path, fault: str = "", at: int | None = None) -> Ended:
+def run(words: str, work: Path, fault: str = "", at: int | None = None) -> Ended:
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as log:
         return finish(start(words, work, output, log, fault, at), output, log)
 
@@ -346,7 +329,7 @@ def prepare(commands: list[Case], work: Path) -> None:
     torch.set_num_threads(1)
     for case in commands:
         case.before(work / case.name)
-        sys.argv = ["majority", *(word.replace("OUT", str(work / case.name)) for word in case.words)]
+        sys.argv = ["majority", *case.words.replace("OUT", str(work / case.name)).split()]
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), suppress(SystemExit):
             main()
 
