@@ -42,7 +42,7 @@ def types_of_public_functions_are_public(path: str) -> None:
     checked: majority.io.custom.load.SourceCheck = majority.io.check_source(path)
     train, val, test = majority.load_source("digits").make_parts()
     model = majority.build_model(train, "count")
-    fitted: majority.training.state.Fitted = majority.fit(model, train, val)
+    fitted: majority.training.callbacks.Fitted = majority.fit(model, train, val)
     outcome: majority.predict.metrics.Outcome = majority.evaluate(model, test)
     print(checked.problems, fitted.best_epoch, outcome.summary())
 
@@ -52,7 +52,7 @@ def a_recipe_of_ones_own() -> None:
 
     from majority import Model, Recipe, Settings, register
     from majority.recipes import Plan, Run, Stage, TaskInfo
-    from majority.training.state import Fitted
+    from majority.training.callbacks import Fitted
 
     def plan(task: TaskInfo) -> Plan:
         return Plan(training=Settings(epochs=5 if task.on_gpu else 2))

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from majority.cli.app import main
-from majority.training import run_files
+from majority.training import checkpoint
 from majority.training.steps import SharedSteps
 
 SHORT = ("--recipe", "quick", "--method", "log-mean", "--epochs", "4", "--bags", "20", "--bag-size", "4")
@@ -26,7 +26,7 @@ def as_torchrun(rank, size, folder, port, killed, *words):
     """The command as torchrun starts it: exit code, standard output, standard error. The `killed` process kills itself
     at the fourth step."""
     torch.set_num_threads(1)
-    run_files.CHECKPOINT_SECONDS = 0  # a checkpoint after every epoch
+    checkpoint.CHECKPOINT_SECONDS = 0  # a checkpoint after every epoch
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
     os.environ |= {name: str(number) for name, number in numbers.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test"}

@@ -128,7 +128,7 @@ def finish(child: int, output: Any, log: Any) -> Ended:
 def _be_the_command(words: list[str], output: Any, fault: _Fault) -> None:
     """Never returns."""
     from majority.cli.app import main
-    from majority.training import run_files
+    from majority.training import checkpoint
 
     code = 70
     try:
@@ -136,7 +136,7 @@ def _be_the_command(words: list[str], output: Any, fault: _Fault) -> None:
         os.dup2(output.fileno(), 2)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         time.perf_counter = lambda: 0.0
-        run_files.CHECKPOINT_SECONDS = 0  # a checkpoint after every epoch, in every run
+        checkpoint.CHECKPOINT_SECONDS = 0  # a checkpoint after every epoch, in every run
         sys.argv = ["majority", *words]
         sys.addaudithook(fault)
         main()

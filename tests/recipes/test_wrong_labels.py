@@ -20,7 +20,7 @@ from majority.recipes import (
     wrong_labels,
 )
 from majority.recipes.wrong_labels import find_wrong_labels
-from majority.training.state import Fitted
+from majority.training.callbacks import Fitted
 
 TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
 

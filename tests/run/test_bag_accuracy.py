@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit, load_source, train
-from majority.training.progress import _format_losses
+from majority.training.progress import format_losses
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_epochs_record_the_bags_that_are_right_by_count(run):
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     kept = records[result["best_epoch"]]
     assert kept["val_bag_accuracy"] == pytest.approx(result["val"]["bag_accuracy"], abs=1e-6)
-    assert f"bags right {kept['val_bag_accuracy']:.0%}" in _format_losses(kept)
+    assert f"bags right {kept['val_bag_accuracy']:.0%}" in format_losses(kept)
 
 
 def test_predicted_bags_have_the_accuracy_of_the_result(run, majority, tmp_path):

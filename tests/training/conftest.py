@@ -1,7 +1,7 @@
 import pytest
 
 from majority import Callback
-from majority.training import run_files
+from majority.training import checkpoint
 
 
 class StopAfter(Callback):
@@ -18,7 +18,7 @@ class StopAfter(Callback):
 @pytest.fixture(autouse=True)
 def _checkpoint_after_every_epoch(monkeypatch):
     """Otherwise the short trainings of tests would leave none."""
-    monkeypatch.setattr(run_files, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", 0)
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from majority.data.stores import FeatureFiles
 from majority.recipes import TaskInfo, find_recipe, model_builder, train_by_plan
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.training import distributed
-from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
+from majority.training.checkpoint import METRICS
 from majority.training.loop import _Loop
-from majority.training.objectives import Averaged, BagLoss, Contrastive
-from majority.training.run_files import METRICS
+from majority.training.objectives import Averaged, BagLoss, Contrastive, contrastive_losses, mixed_contrastive_losses
 
 SIZES = (5, 1, 9, 3, 4, 2, 7, 6, 1, 8, 3, 5, 2, 4, 6)
 SHORT = Settings(epochs=4, batch_bags=6, schedule="constant", optimizer="muon")
@@ -107,7 +106,7 @@ def gradients_and_buffers(name):
     torch.manual_seed(1)
     objective = {BagLoss: BagLoss, Averaged: lambda: Averaged(model), Contrastive: lambda: Contrastive(128)}[kind]()
     settings = Settings(batch_bags=batch_bags, optimizer="adam", learning_rate=1e-3)
-    loop = _Loop(model, bags, None, settings, torch.device("cpu"), objective)
+    loop = _Loop(model, BagLoader(bags, torch.device("cpu")), None, settings, objective)
     network, found = loop.state.network.train(), []
     with loop.steps.running():
         for batch in [*loop._batches(0), *loop._batches(1)]:
@@ -200,7 +199,7 @@ def continued(folder, stop=None):
     return [*model.state_dict().values(), torch.tensor(losses)]
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (2, 3)])
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 3)])
 def test_a_training_continues_with_another_number_of_processes(group, tmp_path, before, after):
     folder = str(tmp_path / "run")
     if before > 1:
@@ -300,8 +299,8 @@ def refused(batch_bags, seeds, other_bags):
 
 def test_processes_that_differ_or_have_nothing_to_do_are_refused(group):
     for arguments, facts in {
-        (16, 5, False): ("seed is 0 in process 0 and 5 in process 1", "same command"),
-        (16, 0, True): ("hash of sizes and labels of training bags", "process 1"),
+        (16, 5, False): ("settings is", "seed=5", "in process 1", "same command"),
+        (16, 0, True): ("hash of sizes and labels of bags", "process 1"),
         (1, 0, False): ("2 processes", "at most 1 of 15 training bags"),
     }.items():
         for error in group(refused, *arguments):

@@ -17,7 +17,7 @@ def by_singular_values(matrix):
     return left @ torch.diag(values) @ right
 
 
-@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (16, 16), (64, 27)])
+@pytest.mark.parametrize("shape", [(3, 8), (64, 27)])
 def test_orthogonalize_is_the_polynomial_of_singular_values(shape):
     matrices = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
     made = orthogonalize(matrices)

@@ -1,7 +1,6 @@
 """The progress of a long training: a bar in a terminal, lines in a log."""
 
 import os
-import sys
 import threading
 from contextlib import redirect_stderr, suppress
 
@@ -9,23 +8,10 @@ import numpy as np
 import pytest
 
 from majority import Bags, Callback, Settings, build_model, fit
-from majority.cli import main
 from majority.training import progress
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 WORDS = ["train", "digits", "--bags", "20", "--bag-size", "8", "--epochs", "3", "--recipe", "quick", "--device", "cpu"]
-
-
-def test_a_log_gets_a_line_now_and_then(majority, monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "SECONDS_APART", 0)
-    code, out, log = majority(*WORDS, "--out", tmp_path / "run")
-    assert code == 0
-    lines = [line for line in log.splitlines() if "epochs" in line]
-    assert len(lines) == 3
-    assert lines[1].startswith("digits various adjusted-mean fold 0: 2 of 3 epochs · about 0:00:0")
-    assert "· validation " in lines[1]
-    assert "%" in lines[1]
-    assert "of 3 epochs ·" not in out
 
 
 def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path):
@@ -34,6 +20,8 @@ def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path
     lines = [line for line in majority(*words)[2].splitlines() if "epochs" in line]
     assert len(lines) == 6
     assert lines[0].startswith("stage 1 of 3: first · digits various count fold 0: 1 of 6 epochs · about 0:00:0")
+    assert "· validation " in lines[1]
+    assert "%" in lines[1]
     assert lines[3].startswith("stage 2 of 3: r0.5 · digits various count fold 0: 4 of 6 epochs · about 0:00:0")
 
 
@@ -63,19 +51,6 @@ def terminal(monkeypatch):
     return run
 
 
-def test_a_terminal_shows_a_bar(terminal, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["majority", *WORDS, "--out", str(tmp_path / "run")])
-
-    def command():
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        assert not stopped.value.code
-
-    shown = terminal(command)
-    assert "3/3" in shown
-    assert "epochs ·" not in shown
-
-
 def test_the_bar_is_removed_when_a_training_fails(terminal, stop_after, capsys):
     rng = np.random.default_rng(0)
     bags = Bags.from_lists([rng.normal(size=(3, 2)).astype(np.float32) for _ in range(4)], ["a", "b"] * 2)
@@ -91,5 +66,6 @@ def test_the_bar_is_removed_when_a_training_fails(terminal, stop_after, capsys):
 
     shown = terminal(train)
     assert "2/5" in shown
+    assert "epochs ·" not in shown
     assert shown.count(HIDE_CURSOR) == shown.count(SHOW_CURSOR) == 1
     assert capsys.readouterr().out == "epoch 1\nepoch 2\n", "output to a file is not sent to the terminal"

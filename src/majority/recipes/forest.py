@@ -19,9 +19,9 @@ from ..errors import InputError
 from ..nn.backbones.trees import Trees
 from ..nn.model import Model, build_model
 from ..predict.evaluate import all_batches, evaluate, outputs
+from ..training.callbacks import Fitted
 from ..training.distributed import from_first
 from ..training.settings import Settings
-from ..training.state import Fitted
 from .census.members import LOWEST, Correction, class_shares, forest_member, make_table
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage

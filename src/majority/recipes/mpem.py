@@ -27,8 +27,8 @@ from ..errors import InputError
 from ..fields import check_fields
 from ..files import write_atomically
 from ..nn.model import Model
+from ..training.callbacks import Fitted
 from ..training.distributed import from_first
-from ..training.state import Fitted
 from . import single
 from .features import gather_rows
 from .plan import Plan, TaskInfo

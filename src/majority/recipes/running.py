@@ -15,10 +15,10 @@ from ..fields import from_json
 from ..files import read_json, read_lines, write_json
 from ..nn.model import Model
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
+from ..training.callbacks import Fitted
+from ..training.checkpoint import CHECKPOINT, METRICS
 from ..training.distributed import from_first
 from ..training.progress import show_stages
-from ..training.run_files import CHECKPOINT, METRICS
-from ..training.state import Fitted
 from .stages import Result, Run, Stage, kept_result
 
 STAGES = "stages"  # the folder of the stages

@@ -11,11 +11,10 @@ from typing import Any
 from ..data.bags import Bags
 from ..log import Log, no_log
 from ..nn.model import Model
-from ..training.callbacks import Callback
+from ..training.callbacks import Callback, Fitted
 from ..training.loop import fit
 from ..training.objectives import BagLoss, Objective
 from ..training.settings import Settings
-from ..training.state import Fitted
 from .plan import Plan, TaskInfo
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart

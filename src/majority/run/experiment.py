@@ -25,8 +25,8 @@ from ..recipes import Trained, find_recipe, temporary_files, train_by_plan
 from ..recipes.forest import baseline
 from ..recipes.running import REFIT
 from ..training.callbacks import Callback
+from ..training.checkpoint import CHECKPOINT, METRICS
 from ..training.distributed import check_same, from_first, in_turn, is_first
-from ..training.run_files import CHECKPOINT, METRICS
 from ..training.validation import check_callbacks
 from ..version import __version__
 from .classified_bags import ClassifiedBags, classify_bags

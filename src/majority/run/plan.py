@@ -20,7 +20,7 @@ from ..nn.model import Model
 from ..recipes import Plan, Recipe, TaskInfo, find_recipe, model_builder
 from ..recipes.stages import Stage
 from ..training.memory import memory_warning
-from ..training.validation import check_all_known, check_bags_per_process, check_label_kinds, check_weights
+from ..training.validation import check_all_known, check_bags_per_process, check_labels
 from .config import BenchmarkBags, OwnBags, RunConfig
 from .data import Data, fingerprints, log_left_out, path_of
 from .folder import environment
@@ -158,8 +158,7 @@ def _check_bags(planned: Planned, data: Data, before: RunRecord | None, log: Log
 
 def check_parts(model: Model, method: str, *parts: Bags) -> None:
     for part in parts:
-        check_label_kinds(model, part)
-        check_weights(model, part)
+        check_labels(model, part)
         if model.head.sees_instance_labels:
             check_all_known(method, part)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..training.callbacks import Callback
-from ..training.state import Fitted
+from ..training.callbacks import Callback, Fitted
 
 
 class TensorBoardLog(Callback):

@@ -16,8 +16,8 @@ from ..io.in_memory import as_source
 from ..log import no_log
 from ..predict.classifier import Classifier, mean_of
 from ..training.callbacks import Callback
+from ..training.checkpoint import METRICS
 from ..training.distributed import from_first, in_turn, is_first
-from ..training.run_files import METRICS
 from .config import IN_MEMORY, Machine, RunConfig
 from .data import has_own_bags
 from .experiment import How, run_experiment, run_folds

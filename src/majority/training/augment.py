@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
 
 from ..descriptions import AUGMENTATIONS as ABOUT
 from ..errors import InputError
@@ -63,14 +64,12 @@ def cutout(images: Tensor, generator: torch.Generator, size: int | None = None) 
     """
     _, _, height, width = images.shape
     size = max(1, min(height, width) // 4) if size is None else size
-    covered = []
-    for dim, side in ((2, height), (3, width)):
-        start = (_draw(images, generator) * side).floor() - size // 2
-        shape = [1, 1, 1, 1]
-        shape[dim] = side
-        pixels = torch.arange(side, device=images.device).view(shape)
-        covered.append((pixels >= start) & (pixels < start + size))
-    return torch.where(covered[0] & covered[1], images.mean(dim=(2, 3), keepdim=True), images)
+    covered = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=images.device)
+    for shape in ((1, 1, -1, 1), (1, 1, 1, -1)):
+        pixels = torch.arange(height if shape[2] < 0 else width, device=images.device).view(shape)
+        start = (_draw(images, generator) * pixels.numel()).floor() - size // 2
+        covered = covered & (pixels >= start) & (pixels < start + size)
+    return torch.where(covered, images.mean(dim=(2, 3), keepdim=True), images)
 
 
 def resized_crop(
@@ -84,14 +83,16 @@ def resized_crop(
     n, _, height, width = images.shape
     if side is not None:
         height, width = (side, side) if isinstance(side, int) else side
-    area = scale[0] + (scale[1] - scale[0]) * torch.rand(n, 1, generator=generator, device=images.device)
+    area = scale[0] + (scale[1] - scale[0]) * _draw(images, generator)
     low, high = (math.log(bound) for bound in ratio)
-    stretch = (low + (high - low) * torch.rand(n, 1, generator=generator, device=images.device)).exp()
-    x = _crop_positions(width, (area * stretch).sqrt().clamp(max=1), generator)  # (n, width)
-    y = _crop_positions(height, (area / stretch).sqrt().clamp(max=1), generator)  # (n, height)
-    x, y = x.unsqueeze(1).expand(n, height, width), y.unsqueeze(2).expand(n, height, width)
-    grid = torch.stack([x, y], dim=3)  # (n, height, width, 2)
-    return torch.nn.functional.grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
+    stretch = (low + (high - low) * _draw(images, generator)).exp()
+    centres = []  # of the pixels of the crop: (n, 1, width) and (n, height, 1); -1..1 is the whole image
+    for length, share, shape in ((width, area * stretch, (1, 1, -1)), (height, area / stretch, (1, -1, 1))):
+        share = share.sqrt().clamp(max=1).view(-1, 1, 1)
+        centre = (1 - share) * (2 * _draw(images, generator).view(-1, 1, 1) - 1)
+        pixels = (2 * torch.arange(length, device=images.device) + 1) / length - 1
+        centres.append((centre + share * pixels.view(shape)).expand(n, height, width))
+    return _sample(images, torch.stack(centres, dim=3))
 
 
 def affine(
@@ -110,8 +111,7 @@ def affine(
         torch.stack([cos * across, -sin * down * height / width, 2 * shift * right], dim=1),
         torch.stack([sin * across * width / height, cos * down, 2 * shift * below], dim=1),
     ]
-    grid = torch.nn.functional.affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
-    return torch.nn.functional.grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
+    return _sample(images, affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False))
 
 
 def noise(images: Tensor, generator: torch.Generator, strength: float = 0.05) -> Tensor:
@@ -120,11 +120,8 @@ def noise(images: Tensor, generator: torch.Generator, strength: float = 0.05) ->
     return (images + strength * drawn).clamp(0, 1)
 
 
-def _crop_positions(side: int, share: Tensor, generator: torch.Generator) -> Tensor:
-    """(n, 1) shares -> (n, side): the pixel centres of a random part of the image; -1..1 is the whole image."""
-    centre = (1 - share) * (2 * torch.rand(share.shape, generator=generator, device=share.device) - 1)
-    pixels = (2 * torch.arange(side, device=share.device) + 1) / side - 1
-    return centre + share * pixels
+def _sample(images: Tensor, grid: Tensor) -> Tensor:  # (n, height, width, 2) from -1 to 1
+    return grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
 
 
 def colour(images: Tensor, generator: torch.Generator, strength: float = 0.4, share: float = 1.0) -> Tensor:
@@ -225,46 +222,27 @@ class Augment:
     def __init__(self, plan: Sequence[AugmentStep] = ()):
         self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
         for name, settings in self.plan:
-            _check_settings(AUGMENTATIONS.find(name), settings)
+            _try(AUGMENTATIONS.find(name), settings)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        if images.ndim != 4 or not images.is_floating_point():
-            raise InputError(
-                f"augmentation needs float images (n, channels, height, width) in 0..1, got {images.dtype} "
-                f"of shape {tuple(images.shape)}: leave it out for vectors, divide uint8 by 255"
-            )
         for name, settings in self.plan:
             images = AUGMENTATIONS[name].function(images, generator, **settings)
         return images
 
-    def __repr__(self) -> str:
-        return f"Augment({self.plan})"
 
-
-def _check_settings(augmentation: Augmentation, settings: dict[str, Any]) -> None:
-    """Refuse unknown settings, and values that fail on two random images."""
-    name, defaults = augmentation.name, augmentation.settings
-    for setting in settings:
-        if setting not in defaults:
-            known = ", ".join(defaults) or "none"
-            raise InputError(f"augmentation {name} has no setting {setting!r}: it takes {known}")
+def _try(augmentation: Augmentation, settings: dict[str, Any]) -> None:
+    """Refuse settings that fail on two random images."""
     generator = torch.Generator()  # the trial must not change what other generators draw
     images = torch.rand(2, 3, 16, 16, generator=generator)
     try:
-        problem = _find_problem(augmentation.function(images, generator, **settings))
-    except (TypeError, ValueError, RuntimeError) as error:
+        changed = augmentation.function(images, generator, **settings)
+        right = changed.is_floating_point() and changed.ndim == 4 and changed.shape[:2] == (2, 3) and changed.numel()
+        if right and changed.isfinite().all():
+            return
+        problem = "it does not return finite float images (n, channels, height, width)"
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
         problem = str(error).partition("\n")[0]
-    if problem is not None:
-        shown = ", ".join(f"{setting}={value}" for setting, value in defaults.items())
-        raise InputError(f"augmentation {name} cannot take {settings}: {problem}; its defaults are {shown or 'none'}")
-
-
-def _find_problem(images: object) -> str | None:
-    """What is wrong with the augmented version of two images of three channels."""
-    if not isinstance(images, Tensor) or not images.is_floating_point() or images.ndim != 4:
-        return "it does not return float images (n, channels, height, width)"
-    if images.shape[:2] != (2, 3):
-        return f"it returns {tuple(images.shape)} for 2 images of 3 channels"
-    if not images.numel() or not images.isfinite().all():
-        return "it leaves no pixels, or pixels that are not finite"
-    return None
+    shown = ", ".join(f"{name}={value}" for name, value in augmentation.settings.items())
+    raise InputError(
+        f"augmentation {augmentation.name} cannot take {settings}: {problem}; its settings are {shown or 'none'}"
+    )

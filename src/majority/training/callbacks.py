@@ -1,11 +1,34 @@
-"""Callback: the base class for code that follows a training."""
+"""Fitted, how a training went, and Callback, the base class for code that follows a training."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from .state import Fitted
+from annotated_types import Ge
+
+
+@dataclass
+class Fitted:
+    """How a training went. The model itself was left with the weights of the best epoch."""
+
+    best_epoch: Annotated[int, Ge(-1)] = -1  # counted from 0
+    best_loss: float = math.inf
+    loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
+    seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
+    capture_seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
+
+    @property
+    def epochs(self) -> int:
+        return len(self.history)
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """All fields but the history, which has its own file. `fields.from_json` reads them back."""
+        return {name: value for name, value in vars(self).items() if name != "history"}
 
 
 class Callback:

@@ -13,18 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
+from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.bags import Bags
 from ..data.device import choose_device, is_out_of_memory
 from ..errors import InputError, TrainingError
+from ..nn.backbones.norm import BatchNorm1d, BatchNorm2d
 
 PATIENCE = timedelta(days=1)  # of a process that waits for another: the first one may evaluate for hours
+NORMS = (BatchNorm1d.forward, BatchNorm2d.forward, nn.BatchNorm1d.forward)  # others keep their own code
 LOST = "another process of this training was ended or has failed: repeat the same command to continue"
 
 Result = TypeVar("Result")
@@ -170,9 +173,7 @@ def from_first(function: Callable[[], Result]) -> Result:
     if is_first():
         try:
             outcome[0] = function()
-        except InputError as error:
-            outcome[1] = InputError(str(error))
-        except TrainingError as error:
+        except (InputError, TrainingError) as error:
             outcome[1] = error
         except Exception as error:  # of a type that another process may not know
             outcome[1] = TrainingError(f"the first process has failed: {error!r}")
@@ -190,15 +191,14 @@ def in_turn(function: Callable[[], Result]) -> Result:
         return function()
     results: list[Result] = []
     for turn in (True, False):
-        message = None
+        problem = None
         if (local_rank() == 0) == turn:
             try:
                 results.append(function())
             except (InputError, TrainingError, OSError) as error:
-                message = str(error)
-        for number, found in enumerate(gather_objects(message)):
-            if found is not None:
-                raise InputError(found if number == 0 else f"process {number}: {found}")
+                problem = str(error)
+        if found := [one for one in gather_objects(problem) if one is not None]:
+            raise InputError(found[0])
     return results[0]
 
 
@@ -208,7 +208,7 @@ def check_same(facts: dict[str, Any]) -> None:
         return
     first, *others = gather_objects(facts)
     for number, other in enumerate(others, start=1):
-        for name in sorted(first.keys() | other.keys()):
+        for name in first.keys() | other.keys():
             one, another = first.get(name), other.get(name)
             if one != another:
                 raise InputError(
@@ -243,3 +243,47 @@ def sum_pass(bags: Bags, sums_of: Callable[[Bags], Sequence[Tensor]]) -> Sequenc
 def _part_of_pass(bags: Bags) -> Bags | None:
     """This process's part; None if each process has to take all bags, because there are fewer than processes."""
     return None if size() == 1 or len(bags) < size() else own_part(bags)
+
+
+# ---------------------------------------------------------------------- batch norm
+
+
+@contextmanager
+def shared_norms(network: nn.Module) -> Iterator[None]:
+    """Within the context, batch norms take mean and variance over the whole step. torch's own SyncBatchNorm runs on
+    GPUs only."""
+    norms = [module for module in network.modules() if type(module).forward in NORMS]
+    for norm in norms:
+        norm.forward = MethodType(_normalise, norm)  # of one object, for a while
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del norm.forward
+
+
+def _normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+    """(n, channels, ...). One value per channel has no variance: it is normalised with the running statistics."""
+    if not norm.training:
+        return type(norm).forward(norm, x)
+    over, shape = [d for d in range(x.ndim) if d != 1], [1, -1, *[1] * (x.ndim - 2)]
+    precise = x.to(torch.promote_types(x.dtype, torch.float32))
+    own = precise.new_tensor([x.numel() / x.shape[1]])
+    count, sums = total(torch.cat([own, precise.sum(over)])).tensor_split([1])
+    mean = sums / count
+    variance = total((precise - mean.view(shape)).square().sum(over)) / count
+    used_mean, used_variance = mean, variance
+    if norm.running_mean is not None and norm.running_var is not None and norm.num_batches_tracked is not None:
+        several = count > 1
+        used_mean = torch.where(several, mean, norm.running_mean)
+        used_variance = torch.where(several, variance, norm.running_var)
+        with torch.no_grad():
+            norm.num_batches_tracked.add_(several.squeeze())
+            share = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
+            unbiased = variance * count / (count - 1).clamp(min=1)
+            for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
+                running.copy_(torch.where(several, torch.lerp(running, new.to(running.dtype), share), running))
+    normalised = (precise - used_mean.view(shape)) * (used_variance + norm.eps).rsqrt().view(shape)
+    if norm.affine:
+        normalised = normalised * norm.weight.view(shape) + norm.bias.view(shape)
+    return normalised.to(x.dtype)

@@ -4,10 +4,8 @@ CPU)."""
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +20,16 @@ from ..data.stores import RowsOnDisk
 from ..errors import TrainingError
 from ..nn.model import Model
 from . import distributed
-from .callbacks import Callback
-from .checkpoint import share_state
+from .callbacks import Callback, Fitted
+from .checkpoint import CHECKPOINT_SECONDS, RunFiles, TrainingState
 from .cuda_graphs import compiled, cudnn_benchmark
-from .memory import out_of_memory_message
+from .memory import enough_threads, out_of_memory_message
 from .objectives import BagLoss, Objective
-from .optimizers import create_optimizer
+from .optimizers import create_optimizer, set_rate
 from .progress import show_progress
-from .run_files import RunFiles
-from .schedule import LearningRateSchedule
 from .settings import Settings
-from .state import Fitted, TrainingState
 from .steps import CapturedSteps, SharedSteps, Steps
-from .threads import enough_threads
-from .validation import (
-    check_callbacks,
-    check_processes,
-    check_soft_labels,
-    check_training,
-    ignores_filling,
-    select_bags,
-)
+from .validation import check_callbacks, check_processes, check_training, ignores_filling, select_bags
 
 COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
 
@@ -87,41 +74,24 @@ def fit(
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val, keep = select_bags(model, train, val, objective, keep)
-    check_training(model, train, val, settings, objective)
-    soft_labels = check_soft_labels(soft_labels, train, objective)
+    check_training(model, train, val, settings, objective, soft_labels)
+    soft_labels = None if soft_labels is None else soft_labels.astype(np.float32, copy=False)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)
     check_processes(model, train, val, settings, objective)
     if not distributed.is_first():
         folder, title, callbacks = None, None, []
     on_gpu = chosen_device.type == "cuda"
-    capture = on_gpu and not eager
-    if capture and distributed.size() > 1:
-        capture = False
-        _note_eager_steps()
-    step_size = _equal_step_size(train, settings)
-    few_shapes = step_size is not None or (capture and _can_fill(model, train))
-    to_compile = _modules_to_compile(model, train, settings) if capture and few_shapes else []
+    capture = on_gpu and not eager and distributed.size() == 1
     with (
         make_current(chosen_device),
         enough_threads(model, train, settings, chosen_device),
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
-        cudnn_benchmark(on_gpu and few_shapes),
-        compiled(*to_compile),
         show_progress(title, callbacks) as callbacks,
     ):
         try:
-            loop = _Loop(
-                model,
-                train,
-                val,
-                settings,
-                chosen_device,
-                objective,
-                keep=keep,
-                soft_labels=soft_labels,
-                capture=capture,
-            )
+            loader = BagLoader(train, chosen_device, keep=keep, soft_labels=soft_labels)
+            loop = _Loop(model, loader, val, settings, objective, capture)
             return loop.run(title, Path(folder) if folder else None, callbacks)
         except RuntimeError as error:
             if not is_out_of_memory(error):
@@ -135,83 +105,69 @@ class _Loop:
     def __init__(
         self,
         model: Model,
-        train: Bags,
+        train: BagLoader,
         val: Bags | None,
         settings: Settings,
-        device: torch.device,
         objective: Objective,
-        *,
-        keep: np.ndarray | None = None,
-        soft_labels: np.ndarray | None = None,
         capture: bool = False,
     ):
-        self.model, self.settings, self.device, self.objective = model, settings, device, objective
-        network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
+        self.model, self.train, self.settings, self.objective = model, train, settings, objective
+        self.device = train.device
+        network = nn.ModuleDict({"model": model, "objective": objective}).to(self.device)
         if model.spec.images:  # the memory layout of the stored images
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
-        self.train = BagLoader(train, device, keep=keep, soft_labels=soft_labels)
         self.val_bags = 0 if val is None else len(val)
         own_val = None if val is None else distributed.own_part(val)
-        self.val = None if own_val is None else BagLoader(own_val, device, share_store_with=self.train)
+        val_loader = None if own_val is None else BagLoader(own_val, self.device, share_store_with=train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
-        optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
-        self.state = TrainingState(network, optimizer)
-        self.bags_per_epoch, self.steps_per_epoch = len(train), math.ceil(len(train) / settings.batch_bags)
-        last = len(train) % settings.batch_bags
-        if len(train) > settings.batch_bags and (settings.drop_last or last < distributed.size()):  # a bag per process
-            self.steps_per_epoch = len(train) // settings.batch_bags
-            self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
-        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bag_labels.known.sum()), 1))
-        self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
-        size = _equal_step_size(train, settings)
-        can_fill = capture and _can_fill(model, train)
-        self.fill = can_fill and size is None
-        common = (model, objective, self.state, settings, device, self.val)
-        self.steps: Steps
-        if distributed.size() > 1:
-            self.steps = SharedSteps(*common)
-        else:
-            self.steps = CapturedSteps(*common, self.train, size, can_fill) if capture else Steps(*common)
+        self.state = TrainingState(network, create_optimizer(settings.optimizer, trainable, rate, decay, self.device))
+        bags, per_step = len(train.bags), settings.batch_bags
+        self.bags_per_epoch, self.steps_per_epoch = bags, math.ceil(bags / per_step)
+        last = bags % per_step
+        if bags > per_step and (settings.drop_last or last < distributed.size()):  # a bag per process
+            self.bags_per_epoch, self.steps_per_epoch = bags - last, bags // per_step
+        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bags.bag_labels.known.sum()), 1))
+        sizes = settings.sizes_in_step(train.bags.sizes)
+        step_size = int(sizes[0]) if sizes.min() == sizes.max() else None
+        can_fill = capture and not isinstance(train.bags.store, RowsOnDisk) and ignores_filling(model)
+        few_shapes, self.fill = step_size is not None or can_fill, can_fill and step_size is None
+        self.tuned = self.device.type == "cuda" and few_shapes
+        self.to_compile = _modules_to_compile(model, train.bags, settings) if capture and few_shapes else []
+        kind = SharedSteps if distributed.size() > 1 else CapturedSteps if capture else Steps
+        self.steps: Steps = kind(model, objective, self.state, settings, train, val_loader, step_size, can_fill)
         self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
 
     def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
-        files = None if folder is None else RunFiles(folder, self.state, self.device)
-        if files is not None:
-            callbacks = [files, *callbacks]  # its files are complete before any other callback may fail
-        distributed.from_first(files.resume if files is not None else lambda: None)
+        state, settings = self.state, self.settings
+        files = None if folder is None else RunFiles(folder, state, self.device)
+        distributed.from_first(files.resume if files else lambda: None)
         if distributed.size() > 1:
-            share_state(self.state)
-        fitted = self.state.fitted
+            state.share()
+        fitted = state.fitted
         fitted.loss_name = "train_loss" if self._keeps_last else "val_loss"
+        if files:
+            callbacks = [files, *callbacks]  # its files are complete before any other callback may fail
         for callback in callbacks:
-            callback.on_fit_start(title, fitted.epochs, self.settings.epochs)
-        with self.steps.running():
-            while fitted.epochs < self.settings.epochs and not self._out_of_patience():
+            callback.on_fit_start(title, fitted.epochs, settings.epochs)
+        most = settings.patience or settings.epochs  # epochs after the best one
+        with cudnn_benchmark(self.tuned), compiled(*self.to_compile), self.steps.running():
+            while fitted.epochs < settings.epochs and fitted.epochs - 1 - fitted.best_epoch < most:
                 record = self._train_epoch(fitted.epochs)
                 fitted.history.append(record)
                 for callback in callbacks:
                     callback.on_epoch_end(dict(record))
-        if files is not None:
-            files.save_last_checkpoint()
-        self.model.load_state_dict(self.state.best_weights or self._model_to_keep.state_dict())
-        self.steps.release()
+        if files:  # before the model gets the weights of the best epoch
+            files.save_after(CHECKPOINT_SECONDS)
+        self.model.load_state_dict(state.best_weights or self.objective.model_to_keep(self.model).state_dict())
         self.next_batches = None
         for callback in callbacks:
             callback.on_fit_end(fitted)
         return fitted
 
     @property
-    def _model_to_keep(self) -> Model:
-        return self.objective.model_to_keep(self.model)
-
-    @property
     def _keeps_last(self) -> bool:
         return self.val_bags == 0 or self.objective.keeps_last
-
-    def _out_of_patience(self) -> bool:
-        patience, fitted = self.settings.patience, self.state.fitted
-        return patience is not None and fitted.epochs - 1 - fitted.best_epoch >= patience
 
     def _train_epoch(self, epoch: int) -> dict[str, Any]:
         """Train an epoch, keep its weights if it is the best, and return its record."""
@@ -219,11 +175,13 @@ class _Loop:
         start, captured_before = time.perf_counter(), self.steps.capture_seconds
         record = self._run_steps(epoch)
         _check_finite(record)
+        loss = record[fitted.loss_name]
         if self._keeps_last:
-            fitted.best_epoch, fitted.best_loss, state.best_weights = epoch, record["train_loss"], {}
-        elif record["val_loss"] < fitted.best_loss:  # the first of equal epochs is kept
-            fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
-            state.best_weights = {name: value.clone() for name, value in self._model_to_keep.state_dict().items()}
+            fitted.best_epoch, fitted.best_loss, state.best_weights = epoch, loss, {}
+        elif loss < fitted.best_loss:  # the first of equal epochs is kept
+            fitted.best_epoch, fitted.best_loss = epoch, loss
+            kept = self.objective.model_to_keep(self.model).state_dict()
+            state.best_weights = {name: value.clone() for name, value in kept.items()}
         capture_seconds = self.steps.capture_seconds - captured_before
         record["seconds"] = time.perf_counter() - start - capture_seconds
         fitted.seconds += record["seconds"]
@@ -232,26 +190,28 @@ class _Loop:
 
     def _run_steps(self, epoch: int) -> dict[str, Any]:
         """All steps of an epoch and its validation."""
-        seed = _seed_of(self.settings.seed, epoch, distributed.rank())  # for dropout and augmentation
-        seed_generators(self.device, seed)
+        numbers = np.random.SeedSequence((self.settings.seed, epoch, distributed.rank()))
+        seed_generators(self.device, int(numbers.generate_state(1, np.uint64)[0]))  # for dropout and augmentation
         self.steps.sums.zero_()
         self.state.network.train()
         batches = self.next_batches or self._batches(epoch)
         for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
-            rate = self.schedule.set_rate(step)
+            rate = self.settings.rate(step, self.steps_per_epoch)
+            set_rate(self.state.optimizer, rate)
             self.steps.step(batch)
-        if self.val is not None:
+        if self.steps.val is not None:
             self.steps.validate()
         if self.device.type == "cuda":  # the GPU is still working
             self.next_batches = self._batches(epoch + 1)
-        sums = distributed.total(self.steps.sums)
-        loss, right, val_loss, val_right = sums.tolist()  # waits for the device, once per epoch
-        accuracy = min(1.0, right / self.labelled_per_epoch)
-        loss = loss / self.bags_per_epoch
-        record = {"epoch": epoch, "train_loss": loss, "train_bag_accuracy": accuracy, "learning_rate": rate}
+        loss, right, val_loss, val_right = distributed.total(self.steps.sums).tolist()  # waits for the device, once
+        record = {
+            "epoch": epoch,
+            "train_loss": loss / self.bags_per_epoch,
+            "train_bag_accuracy": min(1.0, right / self.labelled_per_epoch),
+            "learning_rate": rate,
+        }
         if self.val_bags:
-            bags = self.val_bags
-            record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}
+            record |= {"val_loss": val_loss / self.val_bags, "val_bag_accuracy": val_right / self.val_bags}
         return record
 
     def _batches(self, epoch: int) -> Iterable[Batch]:
@@ -261,34 +221,11 @@ class _Loop:
         return self.train.shuffled(settings.batch_bags, rng, settings.max_instances, bags, self.fill, part, n_parts)
 
 
-@cache
-def _note_eager_steps() -> None:
-    if distributed.is_first():
-        print("majority: several processes: steps are not captured as CUDA graphs, which is slower", file=sys.stderr)
-
-
-def _equal_step_size(train: Bags, settings: Settings) -> int | None:
-    """The number of instances that every bag has in a step; None if bags differ."""
-    sizes = settings.sizes_in_step(train.sizes)
-    return int(sizes[0]) if sizes.min() == sizes.max() else None
-
-
-def _can_fill(model: Model, train: Bags) -> bool:
-    """Whether batches of ragged bags can be filled up, so that steps of few shapes can be captured."""
-    return not isinstance(train.store, RowsOnDisk) and ignores_filling(model)
-
-
 def _modules_to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
     is_long = settings.epochs * len(train.index) >= COMPILED_FROM
     if not (is_long if settings.compile is None else settings.compile):
         return []
-    if settings.augment:  # random draws cannot be compiled
-        return [model.backbone]
-    return [model.normalise, model.backbone]
-
-
-def _seed_of(*numbers: int) -> int:
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+    return [model.backbone] if settings.augment else [model.normalise, model.backbone]  # not random draws
 
 
 def _check_finite(record: dict[str, Any]) -> None:

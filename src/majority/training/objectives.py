@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from ..losses.base import in_float32
 from ..losses.functional import pick, right_label_probs, tolerant_losses, winner_log_probs
 from ..nn.backbones.norm import BatchNorm1d
 from ..nn.model import ImageTransform, Model
-from .contrastive import contrastive_losses, mixed_contrastive_losses
+from . import distributed
 
 
 class Objective(nn.Module):
@@ -36,16 +37,6 @@ class Objective(nn.Module):
         `augment` draws new random numbers at each call.
         """
         raise NotImplementedError
-
-    def label_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
-        """(b,) the method's own loss of each bag label, times the probability that the label is right."""
-        losses = model.head.losses(output, batch.segments, batch.target)
-        if self.remaining_wrong == 0:
-            return losses
-        allowed = batch.target.allowed
-        log_probs = winner_log_probs(output.bag_log_probs.detach(), allowed)
-        named = allowed.sum(dim=1)
-        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes, named)
 
     def val_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
         """(b,) losses by which epochs are compared. Weights would not do: they favour a model that contradicts all."""
@@ -71,7 +62,12 @@ class BagLoss(Objective):
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
-            losses = self.label_losses(model, output, batch)
+            losses = model.head.losses(output, batch.segments, batch.target)
+            if self.remaining_wrong:  # times the probability that the label is right
+                allowed = batch.target.allowed
+                log_probs = winner_log_probs(output.bag_log_probs.detach(), allowed)
+                named = allowed.sum(dim=1)
+                losses = losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes, named)
             if batch.target.training_labels is not None:
                 losses = losses + instance_losses(output, batch.segments, batch.target)
         return losses, model.bags_right(output, batch.segments, batch.target)
@@ -143,7 +139,8 @@ class Averaged(BagLoss):
     def after_step(self, model: Model) -> None:
         self.steps += 1
         weight = (1 / self.steps).clamp(min=1 - self.momentum)
-        for mean, current in zip(_tensors(self.mean), _tensors(model), strict=True):
+        means, news = ([*of.parameters(), *of.buffers()] for of in (self.mean, model))
+        for mean, current in zip(means, news, strict=True):
             if mean.is_floating_point():
                 mean.lerp_(current, weight.to(mean.dtype))
             else:
@@ -186,6 +183,58 @@ def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
     return instances.lerp(instances[other], weights), other, share
 
 
-def _tensors(model: Model) -> list[Tensor]:
-    """All parameters and buffers; a shared one is listed once."""
-    return [*model.parameters(), *model.buffers()]
+# ---------------------------------------------------------------------- contrastive losses
+# In a training of several processes, the other instances are those of all processes: `parts` has the number of
+# instances of each.
+
+
+def contrastive_losses(
+    first: Tensor, second: Tensor, temperature: float, parts: Sequence[int] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Two views (n, d) of n instances -> (n,) losses, the mean over both views, and (n,) whether the second view is
+    the nearest neighbour of the first.
+
+    With the cosine similarity s, a loss is -s(pair) / T + log sum exp(s(other) / T) over the views of all other
+    instances; the pair itself is not part of the sum. A single instance has no others: its loss is 0.
+    """
+    n = len(first)
+    own, total = _own_numbers(first, parts)
+    if total == 1:
+        return 0 * (first * second).sum(dim=1), torch.ones(1, dtype=torch.bool, device=first.device)
+    views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1)
+    all_views = torch.cat([distributed.gather(half, parts) for half in views.chunk(2)])  # (2N, d)
+    similarity = views @ all_views.T / temperature  # (2n, 2N)
+    pairs = similarity.gather(1, torch.cat([own + total, own]).unsqueeze(1)).squeeze(1)  # (2n,)
+    of_column = torch.arange(2 * total, device=views.device) % total
+    others = similarity.masked_fill(of_column.unsqueeze(0) == own.repeat(2).unsqueeze(1), -torch.inf)
+    losses = others.logsumexp(dim=1) - pairs
+    nearest = pairs[:n] > others[:n].amax(dim=1)
+    return losses.view(2, n).mean(dim=0), nearest
+
+
+def mixed_contrastive_losses(
+    mixed: Tensor,
+    views: Tensor,
+    other: Tensor,
+    share: Tensor,
+    temperature: float,
+    parts: Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mixed views (n, d), a `share` (n,) of which is instance `other` (n,), and an unmixed view (n, d) of every
+    instance -> (n,) losses and (n,) whether the nearest unmixed view is that of the same instance.
+
+    With the cosine similarity s, the cross-entropy over all n views, whose target has 1 - share for the instance and
+    share for the other: -((1 - share) s(same) + share s(other)) / T + log sum exp(s / T).
+    """
+    mixed, views = (torch.nn.functional.normalize(each, dim=1) for each in (mixed, views))
+    own, _ = _own_numbers(views, parts)
+    similarity = mixed @ distributed.gather(views, parts).T / temperature  # (n, N)
+    same, others = (similarity.gather(1, column.unsqueeze(1)).squeeze(1) for column in (own, own[other]))
+    losses = similarity.logsumexp(dim=1) - same.lerp(others, share)
+    return losses, same >= similarity.amax(dim=1)
+
+
+def _own_numbers(views: Tensor, parts: Sequence[int] | None) -> tuple[Tensor, int]:
+    """(n,) the numbers of this process's instances among those of all, and how many these are."""
+    parts = parts or [len(views)]
+    return torch.arange(len(views), device=views.device) + sum(parts[: distributed.rank()]), sum(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,6 +23,14 @@ def create_optimizer(
     lr = torch.tensor(rate, device=device) if on_gpu else rate
     kind = Muon if name == "muon" else AdamW
     return kind(weights, lr=lr, weight_decay=0 if name == "adam" else decay, fused=True, capturable=on_gpu)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
@@ -64,15 +72,10 @@ class Muon(AdamW):
             group["momentum"] = momentum
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
             self._step_matrices(group)
         super().step()  # all other weights: the matrices have no gradient left
-        return loss
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
         rate, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
@@ -82,7 +85,10 @@ class Muon(AdamW):
                 by_shape[weight.shape].append(weight)
         for weights in by_shape.values():
             gradients = [weight.grad for weight in weights if weight.grad is not None]
-            averages = [self._moment(weight) for weight in weights]
+            for weight in weights:
+                if not self.state[weight]:
+                    self.state[weight]["moment"] = torch.zeros_like(weight)
+            averages = [self.state[weight]["moment"] for weight in weights]
             torch._foreach_lerp_(averages, gradients, 1 - momentum)
             directions = torch._foreach_lerp(gradients, averages, momentum)
             steps = orthogonalize(torch.stack(directions).flatten(2)).view(len(weights), *weights[0].shape)
@@ -93,13 +99,6 @@ class Muon(AdamW):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         torch.optim.Optimizer.__setstate__(self, state)  # that of AdamW expects step counts in every state
-
-    def _moment(self, weight: nn.Parameter) -> Tensor:
-        state = self.state[weight]
-        if not state:
-            state["moment"] = torch.zeros_like(weight)
-        moment: Tensor = state["moment"]
-        return moment
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:

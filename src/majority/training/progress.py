@@ -18,19 +18,47 @@ class Progress(Callback):
     """Of one training, or of all `epochs` of several; `before` is how many the finished ones of them had."""
 
     def __init__(self, epochs: int | None = None) -> None:
-        self.epochs, self.before = epochs, 0
+        self.epochs, self.before, self.trained = epochs, 0, 0
+        self.started = self.printed_at = time.monotonic()
+        self.bar = _bar() if sys.stderr.isatty() else None
 
     def on_fit_start(self, title: str | None, done: int, total: int) -> None:
-        self.show(title or "", self.before + done, self.epochs or total)
+        self.title, self.total = title or "", self.epochs or total
+        self._show(self.before + done, "")
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
-        self.show_epoch(self.before + record["epoch"] + 1, _format_losses(record))
+        self.trained += 1
+        self._show(self.before + record["epoch"] + 1, format_losses(record))
 
-    def show(self, title: str, done: int, total: int) -> None: ...
+    def _show(self, done: int, losses: str) -> None:
+        now = time.monotonic()
+        if self.bar is not None:
+            shown = {"description": self.title, "completed": done, "total": self.total, "losses": losses}
+            self.bar.update(self.bar.task_ids[0], **shown)
+        elif self.trained and now - self.printed_at >= SECONDS_APART:
+            self.printed_at = now
+            left = timedelta(seconds=round((now - self.started) / self.trained * (self.total - done)))
+            progress = f"{done} of {self.total} epochs · about {left} left"
+            print(f"{self.title}: {progress} · {losses}", file=sys.stderr, flush=True)
 
-    def show_epoch(self, done: int, losses: str) -> None: ...
 
-    def stop(self) -> None: ...
+def _bar() -> Any:
+    """A bar with the losses of the last epoch. It disappears when it is stopped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    cut = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # in a narrow terminal; the other columns never are
+    description = TextColumn("{task.description}", markup=False, table_column=cut)
+    epoch = TextColumn("epoch {task.completed}/{task.total}")
+    losses = TextColumn("{task.fields[losses]}", table_column=cut.copy())
+    columns = (description, BarColumn(10), epoch, TimeRemainingColumn(), losses)
+    # What callbacks print is moved above the bar, unless it goes to a file.
+    to_terminal = sys.stdout.isatty()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True, redirect_stdout=to_terminal)
+    bar.add_task("", losses="")
+    bar.start()
+    return bar
 
 
 @contextmanager
@@ -39,11 +67,12 @@ def show_stages(title: str | None, epochs: int | None) -> Iterator[Progress | No
     if title is None:
         yield None
         return
-    progress = ProgressBar(epochs) if sys.stderr.isatty() else ProgressLines(epochs)
+    progress = Progress(epochs)
     try:
         yield progress
     finally:
-        progress.stop()
+        if progress.bar is not None:
+            progress.bar.stop()
 
 
 @contextmanager
@@ -54,65 +83,7 @@ def show_progress(title: str | None, callbacks: Sequence[Callback]) -> Iterator[
         yield [*([progress] if progress else []), *callbacks]
 
 
-class ProgressBar(Progress):
-    """A bar with the losses of the last epoch. It disappears when it is stopped."""
-
-    def __init__(self, epochs: int | None = None) -> None:
-        super().__init__(epochs)
-        self.bar: Any = None
-        self.task: Any = None
-
-    def show(self, title: str, done: int, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-        from rich.table import Column
-
-        if self.bar is not None:
-            self.bar.update(self.task, description=title, completed=done, losses="")
-            return
-        cut = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # in a narrow terminal; the other columns never are
-        description = TextColumn("{task.description}", markup=False, table_column=cut)
-        epoch = TextColumn("epoch {task.completed}/{task.total}")
-        losses = TextColumn("{task.fields[losses]}", table_column=cut.copy())
-        columns = (description, BarColumn(10), epoch, TimeRemainingColumn(), losses)
-        # What callbacks print is moved above the bar, unless it goes to a file.
-        to_terminal = sys.stdout.isatty()
-        console = Console(stderr=True)
-        self.bar = Progress(*columns, console=console, transient=True, expand=True, redirect_stdout=to_terminal)
-        self.task = self.bar.add_task(title, total=total, completed=done, losses="")
-        self.bar.start()
-
-    def show_epoch(self, done: int, losses: str) -> None:
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, losses=losses)
-
-    def stop(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-
-
-class ProgressLines(Progress):
-    """One line about the last epoch, at most every SECONDS_APART seconds."""
-
-    def __init__(self, epochs: int | None = None) -> None:
-        super().__init__(epochs)
-        self.trained, self.started = 0, time.monotonic()
-        self.printed_at = self.started
-
-    def show(self, title: str, done: int, total: int) -> None:
-        self.title, self.total = title, total
-
-    def show_epoch(self, done: int, losses: str) -> None:
-        now, self.trained = time.monotonic(), self.trained + 1
-        if now - self.printed_at >= SECONDS_APART:
-            self.printed_at = now
-            left = timedelta(seconds=round((now - self.started) / self.trained * (self.total - done)))
-            progress = f"{done} of {self.total} epochs · about {left} left"
-            print(f"{self.title}: {progress} · {losses}", file=sys.stderr, flush=True)
-
-
-def _format_losses(record: dict[str, Any]) -> str:
+def format_losses(record: dict[str, Any]) -> str:
     losses = f"loss {record['train_loss']:.3f}"
     if "val_loss" in record:
         losses += f" · validation {record['val_loss']:.3f} · bags right {record['val_bag_accuracy']:.0%}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -50,3 +51,14 @@ class Settings:
         [2, 5, 5]
         """
         return np.minimum(sizes, self.max_instances or sizes.max())
+
+    def rate(self, step: int, steps_per_epoch: int) -> float:
+        """The learning rate of a step, counted from 0 over all epochs: constant, or a linear warm-up and a cosine."""
+        rate = self.learning_rate
+        if self.schedule == "cosine":
+            warmup = self.warmup_epochs * steps_per_epoch
+            rate *= min((step + 1) / max(warmup, 1), 1)
+            if step >= warmup:
+                falling = max(self.epochs * steps_per_epoch - warmup, 1)
+                rate *= 0.5 * (1 + math.cos(math.pi * (step - warmup) / falling))
+        return rate

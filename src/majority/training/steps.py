@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -21,12 +21,11 @@ from ..nn.model import Model
 from ..predict.evaluate import outputs
 from . import distributed
 from .augment import Augment, AugmentStep
+from .checkpoint import TrainingState
 from .cuda_graphs import Captured, uncompiled
 from .objectives import Objective
 from .optimizers import moments
 from .settings import Settings
-from .shared_norm import shared_norms
-from .state import TrainingState
 
 
 class Steps:
@@ -38,15 +37,17 @@ class Steps:
         objective: Objective,
         state: TrainingState,
         settings: Settings,
-        device: torch.device,
+        train: BagLoader,
         val: BagLoader | None,
-        can_fill: bool = False,
+        step_size: int | None,  # the number of instances that every bag has in a step; None: they differ
+        can_fill: bool,  # whether batches of ragged bags are filled up, so that they have few shapes
     ):
-        """With `can_fill`, batches of ragged validation bags are filled up, so that they have few shapes."""
-        self.model, self.objective, self.state, self.device, self.val = model, objective, state, device, val
-        self.bf16 = settings.precision == "bf16" and device.type == "cuda"
-        self.augment = _seeded_augment(settings.augment, device)
-        self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
+        self.model, self.objective, self.state, self.device = model, objective, state, train.device
+        self.train, self.val, self.step_size, self.can_fill = train, val, step_size, can_fill
+        self.captured: list[Captured] = []
+        self.bf16 = settings.precision == "bf16" and self.device.type == "cuda"
+        self.augment = _seeded_augment(settings.augment, self.device)
+        self.sums = torch.zeros(4, device=self.device)  # training loss, bags right by count; the same of validation
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
         self.val_has_few_shapes = val is not None and val.bags.sizes.min() == val.bags.sizes.max()
         if val is not None and val.store is not None:
@@ -55,7 +56,7 @@ class Steps:
 
     @property
     def capture_seconds(self) -> float:
-        return 0.0
+        return sum(captured.seconds for captured in self.captured)
 
     def step(self, batch: Batch) -> None:
         """One step of the optimizer on a batch."""
@@ -86,9 +87,6 @@ class Steps:
         """The context for all epochs of a training."""
         return nullcontext()
 
-    def release(self) -> None:
-        """Free what was captured."""
-
     def _autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False)
 
@@ -103,7 +101,7 @@ class SharedSteps(Steps):
     def running(self) -> AbstractContextManager[object]:
         parts = (self.model.backbone, self.model.head)  # the normalisation stays as it is
         self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
-        return shared_norms(self.state.network)
+        return distributed.shared_norms(self.state.network)
 
     def step(self, batch: Batch) -> None:
         assert batch.parts is not None
@@ -121,36 +119,21 @@ class SharedSteps(Steps):
 
 
 class CapturedSteps(Steps):
-    """Validation is captured if its bags are on the device; so are training steps if they have few shapes.
+    """Validation is captured if its bags are on the device; so are training steps if they have few shapes: if all bags
+    have one size in a step, or ragged batches are filled."""
 
-    They have if all bags have one size in a step, `step_size` (None: they differ), or if ragged batches are filled,
-    which needs `can_fill`.
-    """
+    captured_validation: Captured | None = None
+    captured_step: Captured | None = None
 
-    def __init__(
-        self,
-        model: Model,
-        objective: Objective,
-        state: TrainingState,
-        settings: Settings,
-        device: torch.device,
-        val: BagLoader | None,
-        train: BagLoader,
-        step_size: int | None,
-        can_fill: bool,
-    ):
-        super().__init__(model, objective, state, settings, device, val, can_fill)
-        self.captured_validation: Captured | None = None
-        self.captured_step: Captured | None = None
-        if val is not None and val.store is not None:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        if self.val_batches is not None:
             self.captured_validation = Captured(super().validate, self._changed_tensors)
-        if train.store is not None and (step_size is not None or can_fill):
-            self.store, self.step_size = train.store, step_size
+        if self.train.store is not None and (self.step_size is not None or self.can_fill):
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
-
-    @property
-    def capture_seconds(self) -> float:
-        return sum(captured.seconds for captured in (self.captured_validation, self.captured_step) if captured)
+        self.captured = [*filter(None, [self.captured_validation, self.captured_step])]
+        yield
+        self.captured, self.captured_validation, self.captured_step = [], None, None  # frees the memory of the graphs
 
     def step(self, batch: Batch) -> None:
         if self.captured_step is None:
@@ -164,9 +147,6 @@ class CapturedSteps(Steps):
             super().validate()
         else:
             self.captured_validation()
-
-    def release(self) -> None:
-        self.captured_validation = self.captured_step = None
 
     def _step_on_tensors(
         self,
@@ -183,7 +163,7 @@ class CapturedSteps(Steps):
             segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep, weights)
         else:
             segments = Segments.on_device(sizes, len(index), keep, weights)
-        super().step(Batch(np.arange(bags), segments, Target(allowed, *more), store=self.store, index=index))
+        super().step(Batch(np.arange(bags), segments, Target(allowed, *more), store=self.train.store, index=index))
 
     def _changed_tensors(self) -> dict[object, Tensor]:
         """All tensors that a step or a validation changes."""
@@ -196,11 +176,5 @@ def _in_order(val: BagLoader, fill: bool = False) -> Iterable[Batch]:
 
 def _seeded_augment(plan: tuple[AugmentStep, ...], device: torch.device) -> Callable[[Tensor], Tensor] | None:
     """The augmentations, drawing from the generator that every epoch seeds."""
-    if not plan:
-        return None
     augment, generator = Augment(plan), default_generator(device)
-
-    def draw(images: Tensor) -> Tensor:
-        return augment(images, generator)
-
-    return draw
+    return (lambda images: augment(images, generator)) if plan else None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from ..data.segments import HostSizesUnknown, Segments
 from ..data.targets import Target
 from ..errors import InputError
 from ..losses import BagOutput
+from ..nn.heads import Head
 from ..nn.methods import METHODS, wrap_option_errors
 from ..nn.model import Model
 from . import distributed
@@ -37,23 +36,14 @@ def select_bags(
     Bags without a label do not train an objective that learns bag labels, and never validate.
     """
     if keep is not None:
-        keep = np.asarray(keep)
-        check_keep(keep, train)
+        fits = keep.shape == train.index.shape and keep.dtype == bool
+        if not (fits and np.logical_or.reduceat(keep, train.offsets[:-1]).all()):
+            raise InputError(f"keep: give {len(train.index)} booleans, one per instance, with a True in every bag")
     if objective.uses_bag_labels and not train.bag_labels.known.all():
         keep = None if keep is None else keep[train.positions(np.flatnonzero(train.bag_labels.known))]
         train = train.with_labels()
     train = hide_instance_labels(model, train, objective)
     return train, None if val is None else hide_instance_labels(model, val.with_labels(), objective), keep
-
-
-def check_training(model: Model, train: Bags, val: Bags | None, settings: Settings, objective: Objective) -> None:
-    """Refuse a model, bags or settings that do not fit together."""
-    check_objective(model, train, settings, objective)
-    if objective.uses_head:
-        check_head(model, train)
-        for bags in (train, val) if objective.uses_bag_labels else (val,):
-            check_label_kinds(model, bags)
-            check_weights(model, bags)
 
 
 def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
@@ -67,67 +57,24 @@ def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags
         raise InputError("the model and the bags have different background classes: build the model from these bags")
     if not (objective.uses_head and model.head.sees_instance_labels):
         return bags.without_instance_labels()
-    check_can_use_instance_labels(model.spec.method, bags)
     check_all_known(model.spec.method, bags)
     return bags
 
 
-def check_can_use_instance_labels(method: str, bags: Bags) -> None:
-    """A reference method sees all instance labels anyway; it would not find those that are training labels."""
-    if bags.training_labels is not None:
-        raise InputError(
-            f"method {method} is a reference method, which sees the labels of all instances: do not ask to use some"
-        )
-
-
-def check_all_known(method: str, bags: Bags) -> None:
-    """A method that sees instance labels needs one for every instance, and only classes that it can predict."""
-    if bags.instance_labels is None:
-        raise InputError(f"method {method} is a reference method: it needs bags with instance labels")
-    unknown = int((bags.instance_labels == UNKNOWN).sum())
-    further = int((bags.instance_labels >= len(bags.classes)).sum())
-    if unknown or further:
-        raise InputError(
-            f"method {method} is a reference method: it needs the class of every instance; of {len(bags.index):,} "
-            f"instances {unknown:,} have no label and {further:,} have a class that is no bag's label: label all "
-            "instances, or use another method"
-        )
-
-
-def check_label_kinds(model: Model, bags: Bags | None) -> None:
-    """The loss of the method must know what the labels of the bags say."""
-    what = {
-        SEVERAL: ("a label of several classes", "give every bag one label"),
-        RUNNER_UP: ("a runner-up", "leave out the second labels"),
-    }
-    unknown = set() if bags is None else bags.bag_labels.kinds - {*model.head.label_kinds}
-    if bags is None or not unknown:
-        return
-    kind = min(unknown)
-    found = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
-    able = ", ".join(method.name for method in found if kind in method.kind.label_kinds)
-    raise InputError(
-        f"{bags.describe(bags.bag_labels.first_of(kind))} has {what[kind][0]}, which method {model.spec.method} "
-        f"cannot learn from: use one of {able}, or {what[kind][1]}"
-    )
-
-
-def check_weights(model: Model, bags: Bags | None) -> None:
-    """The bag prediction of the method must follow the weights of the instances."""
-    if bags is None or bags.weights is None or model.head.uses_weights:
-        return
-    able = ", ".join(method.name for method in METHODS.values() if method.kind.uses_weights)
-    raise InputError(
-        f"the instances have weights, which method {model.spec.method} cannot follow: use one of {able}, or leave out "
-        "the weights"
-    )
-
-
-def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
-    if objective.needs_single_instances and bags.sizes.max() > 1:
-        name = type(objective).__name__
-        cure = "give bags of one instance, bags.one_per_instance()"
-        raise InputError(f"{name} learns single instances: {cure}")
+def check_training(
+    model: Model,
+    train: Bags,
+    val: Bags | None,
+    settings: Settings,
+    objective: Objective,
+    soft_labels: np.ndarray | None,
+) -> None:
+    """Refuse a model, bags or settings that do not fit together."""
+    shape = (len(train.index), len(train.classes)) if objective.learns_soft_labels else None
+    if shape != (None if soft_labels is None else soft_labels.shape):
+        raise InputError(f"{type(objective).__name__} needs soft_labels of shape {shape} (None: leave them out)")
+    if objective.needs_single_instances and train.sizes.max() > 1:
+        raise InputError(f"{type(objective).__name__} learns single instances: give it bags.one_per_instance()")
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
         raise InputError(f"augment {list(settings.augment)} is for images, and these instances are vectors: {cure}")
@@ -137,79 +84,105 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
             f"augment {list(settings.augment)} changes the size of images, and the backbone {name} only takes images "
             f"of {height}x{width}: leave `side` out, or use a backbone for any size, such as cnn or resnet18"
         )
+    if objective.uses_head:
+        check_head(model, train)
+        for bags in (train, val) if objective.uses_bag_labels else (val,):
+            if bags is not None:
+                check_labels(model, bags)
 
 
+def check_all_known(method: str, bags: Bags) -> None:
+    """A method that sees instance labels needs one for every instance, and only classes that it can predict."""
+    needs = f"method {method} is a reference method: it needs the class of every instance"
+    if bags.training_labels is not None:  # it sees all labels anyway
+        raise InputError(f"method {method} is a reference method, which sees all labels: do not ask to use some")
+    if bags.instance_labels is None:
+        raise InputError(f"{needs}, and these bags have no instance labels")
+    unknown = int((bags.instance_labels == UNKNOWN).sum())
+    further = int((bags.instance_labels >= len(bags.classes)).sum())
+    if unknown or further:
+        raise InputError(
+            f"{needs}; of {len(bags.index):,} instances {unknown:,} have no label and {further:,} have a class that is "
+            "no bag's label: label all instances, or use another method"
+        )
+
+
+def check_labels(model: Model, bags: Bags) -> None:
+    """The method must know what the labels of the bags say, and follow the weights of their instances."""
+    found = {
+        SEVERAL: "a label of several classes, which",
+        RUNNER_UP: "a runner-up, which",
+    }
+    usable = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
+    for kind in sorted(bags.bag_labels.kinds - {*model.head.label_kinds}):
+        able = ", ".join(method.name for method in usable if kind in method.kind.label_kinds)
+        raise InputError(
+            f"{bags.describe(bags.bag_labels.first_of(kind))} has {found[kind]} method {model.spec.method} cannot "
+            f"learn from: leave it out, or use one of {able}"
+        )
+    if bags.weights is not None and not model.head.uses_weights:
+        able = ", ".join(method.name for method in METHODS.values() if method.kind.uses_weights)
+        raise InputError(
+            f"the instances have weights, which method {model.spec.method} cannot follow: leave them out, or use one "
+            f"of {able}"
+        )
+
+
+# ---------------------------------------------------------------------- trials of a model
+
+
+@torch.no_grad()
 def check_head(model: Model, bags: Bags) -> None:
     """Try the method on two bags of random features. Without this check, a custom method with a wrong output could
     train without an error, and its figures would mean nothing."""
-    with torch.no_grad(), wrap_option_errors(model.spec.method, model.spec.method_options):
-        _try_head(model, bags)
-
-
-def _try_head(model: Model, bags: Bags) -> None:
-    head, method = copy.deepcopy(model.head).eval(), model.spec.method
     sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIAL_INSTANCES)
-    device = next(model.parameters()).device
-    target = _first_classes(len(sizes), len(model.spec.classes), device)
-    features = torch.rand(sizes.sum(), model.n_features, generator=torch.Generator().manual_seed(0))  # as after a ReLU
-    instances = torch.zeros(sizes.sum(), dtype=torch.int64, device=device) if head.sees_instance_labels else None
-    segments = Segments(sizes, torch.from_numpy(sizes).to(device))
-    output = head(features.to(device), segments)
-    if not isinstance(output, BagOutput):
-        raise InputError(f"method {method}: the prediction is a {type(output).__name__}: return a BagOutput")
-    for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
-        values, shape = getattr(output, name), (n, len(model.spec.classes))
-        if tuple(values.shape) != shape:
-            raise InputError(
-                f"method {method}: {name} has shape {tuple(values.shape)}: give {shape}, with one column per class"
-            )
-        if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
-            raise InputError(f"method {method}: {name} are not log-probabilities: use log_softmax(scores, dim=1)")
-    losses = head.losses(output, segments, target._replace(instance_labels=instances))
-    if not isinstance(losses, torch.Tensor) or losses.shape != (len(sizes),):
-        found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
-        raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
-
-
-def _first_classes(bags: int, classes: int, device: torch.device) -> Target:
-    return Target.of(torch.zeros(bags, dtype=torch.int64, device=device), classes)
+    segments, method = Segments(sizes, torch.from_numpy(sizes).to(_device_of(model))), f"method {model.spec.method}"
+    with wrap_option_errors(model.spec.method, model.spec.method_options):
+        head, features, target = _trial(model, segments)
+        output = head(features, segments)
+        if not isinstance(output, BagOutput):
+            raise InputError(f"{method}: the prediction is a {type(output).__name__}: return a BagOutput")
+        for name, rows in {"instance_log_probs": segments.n, "bag_log_probs": 2}.items():
+            values, shape = getattr(output, name), (rows, len(model.spec.classes))
+            if values.shape != shape or not torch.allclose(values.exp().sum(dim=1), values.new_ones(1), atol=1e-3):
+                raise InputError(
+                    f"{method}: {name}, of shape {tuple(values.shape)}, are not log-probabilities of shape {shape}: "
+                    "use log_softmax(scores, dim=1), with one column per class"
+                )
+        losses = head.losses(output, segments, target)
+        if not isinstance(losses, torch.Tensor) or losses.shape != (2,):
+            raise InputError(f"{method}: losses of 2 bags are {losses}: return one per bag, no mean")
 
 
 @torch.no_grad()
 def ignores_filling(model: Model) -> bool:
     """Whether instances that are not kept leave the method's predictions and losses as they are, and sizes of bags
     are only read on the device: then steps may be filled up with other instances."""
-    head, device = copy.deepcopy(model.head).eval(), next(model.parameters()).device
+    device, results = _device_of(model), []
     kept, filled = torch.tensor([2, 3]), torch.tensor([2, 7])
-    generator = torch.Generator().manual_seed(0)
-    features = torch.rand(int(filled.sum()), model.n_features, generator=generator).to(device)
-    keep = torch.arange(len(features), device=device) < kept.sum()
-    results = []
-    for n, segments in (
-        (int(kept.sum()), Segments(kept.numpy(), kept.to(device))),
-        (len(features), Segments.on_device(filled.to(device), len(features), keep)),
-    ):
-        instance_labels = torch.zeros(n, dtype=torch.int64, device=device) if head.sees_instance_labels else None
-        target = _first_classes(len(kept), len(model.spec.classes), device)._replace(instance_labels=instance_labels)
+    keep = torch.arange(9, device=device) < 5
+    for segments in Segments(kept.numpy(), kept.to(device)), Segments.on_device(filled.to(device), 9, keep):
+        head, features, target = _trial(model, segments)
         try:
-            output = head(features[:n], segments)
+            output = head(features, segments)
             results.append((output.bag_log_probs, head.losses(output, segments, target)))
         except HostSizesUnknown:
             return False
     return all(torch.allclose(one, other, atol=1e-4) for one, other in zip(*results, strict=True))
 
 
-def check_soft_labels(soft_labels: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
-    name = type(objective).__name__
-    if objective.learns_soft_labels != (soft_labels is not None):
-        cure = "give fit(..., soft_labels=...)" if objective.learns_soft_labels else "leave soft_labels out"
-        raise InputError(f"{name} learns {'' if objective.learns_soft_labels else 'no '}soft_labels: {cure}")
-    if soft_labels is None:
-        return None
-    shape = (len(bags.index), len(bags.classes))
-    if soft_labels.shape != shape or not np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3):  # also refuses NaN
-        raise InputError(f"soft_labels have shape {soft_labels.shape}: give {shape}, probabilities of the classes")
-    return soft_labels.astype(np.float32, copy=False)
+def _trial(model: Model, segments: Segments) -> tuple[Head, torch.Tensor, Target]:
+    """A copy of the head, random features, as after a ReLU, and a target in which all is of the first class."""
+    head, device = copy.deepcopy(model.head).eval(), _device_of(model)
+    features = torch.rand(segments.n, model.n_features, generator=torch.Generator().manual_seed(0)).to(device)
+    target = Target.of(torch.zeros(len(segments), dtype=torch.int64, device=device), len(model.spec.classes))
+    if head.sees_instance_labels:
+        target = target._replace(instance_labels=torch.zeros(segments.n, dtype=torch.int64, device=device))
+    return head, features, target
+
+
+def _device_of(model: Model) -> torch.device:
+    return next(model.parameters()).device
 
 
 @torch.no_grad()
@@ -221,25 +194,29 @@ def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
     views = Augment(augment)(images, torch.Generator())
     if views.shape == images.shape:
         return True
-    backbone = copy.deepcopy(model.backbone).eval()
     try:
-        backbone(views.to(next(model.parameters()).device))
+        copy.deepcopy(model.backbone).eval()(views.to(_device_of(model)))
     except (RuntimeError, ValueError, AssertionError):
         return False
     return True
+
+
+# ---------------------------------------------------------------------- processes and callbacks
 
 
 def check_processes(model: Model, train: Bags, val: Bags | None, settings: Settings, objective: Objective) -> None:
     """Several processes must train the same, and each must have bags in a step."""
     if distributed.size() == 1:
         return
-    facts: dict[str, Any] = {f"the setting {name}": value for name, value in asdict(settings).items()}
-    facts |= {"the model": str(model.spec), "the objective": type(objective).__name__}
-    for name, bags in {"training": train, "validation": val}.items():
-        if bags is not None:
-            content = bags.offsets.tobytes() + bags.labels.tobytes()
-            facts[f"a hash of sizes and labels of {name} bags"] = hashlib.sha256(content).hexdigest()
-    distributed.check_same(facts)
+    bags = [array for part in (train, val) if part is not None for array in (part.offsets, part.labels)]
+    content = hashlib.sha256(b"".join(array.tobytes() for array in bags)).hexdigest()
+    distributed.check_same(
+        {
+            "settings": str(settings),
+            "the model": f"{model.spec}, {type(objective).__name__}",
+            "a hash of sizes and labels of bags": content,
+        }
+    )
     check_bags_per_process(train, settings)
 
 
@@ -248,18 +225,6 @@ def check_bags_per_process(train: Bags, settings: Settings) -> None:
     if processes > most:
         cure = "use fewer processes, or more bags per step (--batch-bags)"
         raise InputError(f"{processes} processes, but a step has at most {most} of {len(train)} training bags: {cure}")
-
-
-def check_keep(keep: np.ndarray, bags: Bags) -> None:
-    if keep.shape != bags.index.shape or keep.dtype != bool:
-        raise InputError(
-            f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one per instance"
-        )
-    empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
-    if len(empty):
-        raise InputError(
-            f"keep leaves no instance of {bags.describe(int(empty[0]))}: keep an instance, or leave the bag out"
-        )
 
 
 def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:

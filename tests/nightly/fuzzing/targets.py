@@ -109,7 +109,7 @@ def _write_table(folder: Path, rng: np.random.Generator) -> Path:
 def _train(source: Path, recipe: str, out: Path, stop: str = "", after: int = 0) -> None:
     """Train as the commands above do; or leave the run folder of a training that was interrupted."""
     from majority import Callback, train
-    from majority.training import run_files
+    from majority.training import checkpoint
 
     class Interrupt(Callback):
         called = 0
@@ -123,7 +123,7 @@ def _train(source: Path, recipe: str, out: Path, stop: str = "", after: int = 0)
     settings = {"census.teacher_epochs": 1} if recipe == "census" else {}
     options = {"features": ["f0", "f1", "f2"], "method": "log-mean", "recipe": recipe, "epochs": 3, "refit": False}
     interrupted = False
-    with mock.patch.object(run_files, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
+    with mock.patch.object(checkpoint, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
         try:
             train(source, **options, settings=settings, device="cpu", verbose=False, out=out, callbacks=[Interrupt()])
         except KeyboardInterrupt:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from ...nn.model import Model
+from ...training.callbacks import Fitted
 from ...training.settings import Settings
-from ...training.state import Fitted
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage

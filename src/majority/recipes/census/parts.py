@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from ...nn.model import Model
+from ...training.callbacks import Fitted
 from ...training.distributed import from_first
 from ...training.settings import Settings
-from ...training.state import Fitted
 from ..losses import label_counts, label_log_likelihood, loss_weights
 from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Run, Stage

@@ -15,9 +15,9 @@ from ...data.bags import Bags
 from ...data.joining import join
 from ...data.loader import Batch
 from ...nn.model import Model, ModelSpec, Normalise, standardisation
+from ...training.callbacks import Fitted
 from ...training.objectives import Averaged, Contrastive, Distill
 from ...training.settings import Settings
-from ...training.state import Fitted
 from ..features import bags_of_features, gather_rows
 from ..stages import Run
 from .class_offsets import SMALLEST_PROBABILITY, with_offsets

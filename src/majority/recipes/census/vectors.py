@@ -23,10 +23,10 @@ from ...data.bags import Bags
 from ...data.segments import Segments
 from ...nn.model import Model
 from ...predict.evaluate import all_batches, outputs
+from ...training.callbacks import Fitted
 from ...training.distributed import from_first
 from ...training.objectives import Distill
 from ...training.settings import Settings
-from ...training.state import Fitted
 from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Run, Stage
 from . import tiny

@@ -12,7 +12,7 @@ from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
-from ...training.run_files import METRICS
+from ...training.checkpoint import METRICS
 from ..classified_bags import ClassifiedBags, classify_bags
 from ..folder import is_trained_on, read_config, read_result
 from ..headline import in_order

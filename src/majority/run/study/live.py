@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ...files import read_json
 from ...log import Log
 from ...recipes.running import STAGES
+from ...training.checkpoint import METRICS
 from ...training.progress import SECONDS_APART
-from ...training.run_files import METRICS
 from ..record import CONFIG
 from .cells import FinishedCell
 from .workers import State, Watch

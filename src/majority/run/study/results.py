@@ -14,7 +14,7 @@ from ...files import read_lines, write_lines
 from ...io.benchmarks.catalogue import known_of, known_sources
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
-from ...training.run_files import METRICS
+from ...training.checkpoint import METRICS
 from ..config import plan_setting
 from ..folder import RESULT, read_result
 from ..result_file import Curve, ResultLine, checked, read_history
