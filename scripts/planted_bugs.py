@@ -122,7 +122,7 @@ BUGS = [
     ),
     Bug(
         "a checkpoint without the state of the optimizer",
-        "_restore_optimizer(state.optimizer, _states(tensors))",
+        'self.optimizer.load_state_dict({"state": moments, "param_groups": groups})',
         "return",
         "test_an_interrupted_training_ends_with_the_same_weights",
     ),
@@ -134,19 +134,19 @@ BUGS = [
     ),
     Bug(
         "a schedule that is one step late",
-        "math.cos(math.pi * (step - self.warmup_steps) / falling_steps)",
-        "math.cos(math.pi * (step - 1 - self.warmup_steps) / falling_steps)",
+        "math.cos(math.pi * (step - warmup) / falling)",
+        "math.cos(math.pi * (step - 1 - warmup) / falling)",
         "test_the_cosine_schedule_rises_to_the_rate_and_falls_to_zero",
     ),
     Bug(
         "the worst epoch is kept",
-        'elif record["val_loss"] < fitted.best_loss:',
-        'elif record["val_loss"] > fitted.best_loss or epoch == 0:',
+        "elif loss < fitted.best_loss:",
+        "elif loss > fitted.best_loss or epoch == 0:",
         "test_the_model_is_left_at_the_epoch_of_lowest_validation_loss",
     ),
     Bug(
         "an instance as its own negative in contrastive learning",
-        "others = similarity.masked_fill(of_column.unsqueeze(0) == instance.repeat(2).unsqueeze(1), -torch.inf)",
+        "others = similarity.masked_fill(of_column.unsqueeze(0) == own.repeat(2).unsqueeze(1), -torch.inf)",
         "others = similarity",
         "test_contrastive_losses_are_the_plain_ones",
     ),

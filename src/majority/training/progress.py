@@ -35,7 +35,7 @@ class Progress(Callback):
         if self.bar is not None:
             shown = {"description": self.title, "completed": done, "total": self.total, "losses": losses}
             self.bar.update(self.bar.task_ids[0], **shown)
-        elif self.trained and now - self.printed_at >= SECONDS_APART:
+        elif losses and now - self.printed_at >= SECONDS_APART:
             self.printed_at = now
             left = timedelta(seconds=round((now - self.started) / self.trained * (self.total - done)))
             progress = f"{done} of {self.total} epochs · about {left} left"
