@@ -11,7 +11,7 @@ from majority.io import Parts
 from majority.recipes import Plan, model_builder, train_by_plan
 from majority.recipes.census import background_share, patches
 from majority.recipes.census.images_on_gpu import GpuImageSettings
-from majority.recipes.census.settings import CensusSettings, HeadSettings
+from majority.recipes.census.parts import CensusSettings, HeadSettings
 from majority.recipes.losses import LOSSES
 from majority.recipes.mpem import MpemSettings
 

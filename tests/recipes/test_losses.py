@@ -8,8 +8,8 @@ import torch
 
 from majority import Bags, Settings, build_model
 from majority.recipes.census import parts as census_parts
-from majority.recipes.census import trainings
-from majority.recipes.census.settings import CensusSettings, HeadSettings
+from majority.recipes.census.parts import CensusSettings, HeadSettings
+from majority.recipes.features import instance_probabilities
 from majority.recipes.losses import label_counts, label_log_likelihood, predicted_shares
 from majority.recipes.stages import Run
 
@@ -38,7 +38,7 @@ def test_predicted_shares_are_weighted_means_over_each_bag(vectors, hard):
     bags = vectors(bags=9).val
     bags = bags._with(weights=np.random.default_rng(0).random(len(bags.index)) + 0.1)
     model = build_model(bags, "vote", "mlp")
-    p = trainings.instance_probabilities(model, bags, "cpu").numpy()
+    p = instance_probabilities(model, bags, "cpu").numpy()
     p = np.eye(3)[p.argmax(axis=1)] if hard else p
     rows = [slice(*ends) for ends in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
     expected = [np.average(p[of_bag], axis=0, weights=bags.weights[of_bag]) for of_bag in rows]
@@ -94,7 +94,7 @@ def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
 
     offsets = np.array([0.5, -0.5, 0.0])
     monkeypatch.setattr(Run, "fit", note)
-    monkeypatch.setattr(trainings, "instance_probabilities", probabilities)
+    monkeypatch.setattr(census_parts, "instance_probabilities", probabilities)
     monkeypatch.setattr(census_parts, "find_offsets", lambda *_: torch.from_numpy(offsets))
     trained = train(own=SCRATCH)
     weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]

@@ -35,3 +35,12 @@ def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
     alone = bags.one_per_instance()
     features = gather_rows(model, alone, device, lambda batch, features: features.cpu())
     return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))
+
+
+def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C)
+    """Probability of each class for each instance, in the order of the bags."""
+
+    def probabilities(batch: Batch, features: Tensor) -> Tensor:
+        return model.aggregate(features, batch.segments).instance_log_probs.exp()
+
+    return gather_rows(model, bags, device, probabilities)

@@ -11,7 +11,7 @@ import majority
 from majority import Bags, Settings, build_model
 from majority.io import Parts
 from majority.recipes.census.discriminants import discriminants
-from majority.recipes.census.settings import HeadSettings
+from majority.recipes.census.parts import HeadSettings
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
 OWN = HeadSettings(head=HEAD, teachers=1, teacher_epochs=2)

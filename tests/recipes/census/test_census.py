@@ -15,8 +15,8 @@ from majority.errors import InputError
 from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
-from majority.recipes.census.settings import CensusSettings
-from majority.recipes.census.trainings import instance_probabilities
+from majority.recipes.census.parts import CensusSettings
+from majority.recipes.features import instance_probabilities
 from majority.recipes.stages import Run
 
 VIEWS = ("affine", "noise")

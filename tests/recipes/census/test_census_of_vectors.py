@@ -9,8 +9,7 @@ from safetensors.torch import load_file
 
 from majority import Settings, build_model, evaluate
 from majority.recipes import Plan
-from majority.recipes.census.settings import CensusSettings, HeadSettings
-from majority.recipes.census.trainings import linear_model, train_head, train_on_discriminants
+from majority.recipes.census.parts import CensusSettings, HeadSettings, linear_model, train_head, train_on_discriminants
 from majority.recipes.stages import Run, Stage
 
 OWN = HeadSettings(head=Settings(epochs=8, batch_bags=16, learning_rate=0.02), teachers=2)

@@ -7,8 +7,7 @@ import pytest
 from majority import Settings, load_source
 from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census.images_on_gpu import GpuImageSettings
-from majority.recipes.census.views import views_of, with_views
+from majority.recipes.census.images_on_gpu import GpuImageSettings, views_of, with_views
 from majority.recipes.stages import Run
 
 OWN = GpuImageSettings(

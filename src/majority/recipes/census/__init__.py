@@ -1,7 +1,7 @@
 """census: teachers learn from the bags, and a student learns their soft labels.
 
-Each kind of instances has a list of stages of its own: `vectors`, `tiny`, `images_on_cpu`, `images_on_gpu`. They are
-made of these:
+Each kind of instances has a list of stages of its own: `vectors`, `images_on_cpu` (also of tiny images),
+`images_on_gpu`. They are made of these:
 
 pretrain   the network learns, without any label, to recognise two views of an instance among all others (SimCLR)
 head       only a head is trained, on the features of a network that stays as it is: few weights for few labels
@@ -23,15 +23,15 @@ from __future__ import annotations
 
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
-from . import images_on_cpu, images_on_gpu, tiny, vectors
-from .settings import HeadSettings
+from . import images_on_cpu, images_on_gpu, vectors
+from .parts import HeadSettings
 
 
 def plan(task: TaskInfo) -> Plan:
     if task.vectors:
         return vectors.plan(task)
     if task.tiny:
-        return tiny.plan(task)
+        return images_on_cpu.tiny_plan(task)
     return images_on_gpu.plan(task) if task.on_gpu else images_on_cpu.plan(task)
 
 
@@ -40,4 +40,4 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
         return images_on_gpu.stages(task, plan)
     if isinstance(plan.own, HeadSettings):
         return vectors.stages(task, plan) if task.vectors else images_on_cpu.stages(task, plan)
-    return tiny.stages(task, plan)
+    return images_on_cpu.tiny_stages(task, plan)

@@ -22,7 +22,7 @@ from ...predict.evaluate import evaluate
 from ..losses import predicted_shares
 from ..plan import TaskInfo
 from ..stages import Result, Run, Stage
-from .trainings import feature_bags
+from .parts import bags_of
 
 SHARES = (0.03, 0.06, 0.12, 0.25, 0.4, 0.6)  # that are tried
 PRIOR_SD = 1.0  # of the log-odds of the share
@@ -50,22 +50,21 @@ def _with_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:
 
 def _choose(run: Run) -> dict[str, Any]:
     """The share that the validation bags choose, with its figures."""
-    val, right, winner_shares = feature_bags(run)[1], dict[float, float](), list[float]()
+    right, winner_shares = dict[float, float](), list[float]()
     for share in SHARES:
-        models = [run.network(name) for name in run.stage.inputs if name.startswith(f"share-{share:g}-")]
-        figures = [evaluate(model, val, run.device).summary()["bag_accuracy"] for model in models]
+        figures = []
+        for name in run.stage.inputs:
+            if name.startswith(f"share-{share:g}-"):
+                model, val = run.network(name), bags_of(run, name.removeprefix(f"share-{share:g}-"))[1]
+                figures.append(evaluate(model, val, run.device).summary()["bag_accuracy"])
+                winner_shares.append(_winner_share(model, val, run.device))
         right[share] = float(np.mean(figures))
-        winner_shares += [_winner_share(model, val, run.device) for model in models]
-    prior = expected_share(float(np.mean(winner_shares)), len(val.classes))
-    found = choose_share(right, int(val.bag_labels.known.sum()), prior)
+    prior = expected_share(float(np.mean(winner_shares)), len(run.val.classes))
+    found = choose_share(right, run.validation_labels, prior)
     tried = ", ".join(f"{share:g} {100 * accuracy:.0f} %" for share, accuracy in right.items())
-    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
+    bags = f"of {run.validation_labels} validation bags, right by count with each share"
     lines = {"background share": f"{found['share']:g}, estimated ({bags}: {tried})"}
-    warnings = []
-    if "warning" in found:
-        found["warning"] = f"background {val.classes[val.background or 0]}: {found['warning']}"
-        warnings.append(found["warning"])
-    return {"background": found, "lines": lines, "warnings": warnings}
+    return {"background": found, "lines": lines, "warnings": [found["warning"]] if "warning" in found else []}
 
 
 def expected_share(winner_share: float, classes: int) -> float:
@@ -88,7 +87,7 @@ def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[
     >>> choose_share({0.03: 0.6, 0.12: 0.7, 0.4: 0.9}, bags=100, prior=0.1)["share"]
     0.4
     >>> choose_share({0.03: 0.9, 0.12: 0.9, 0.4: 0.89}, bags=50, prior=0.1)["warning"]
-    'the bags do not determine the background share: any from 0.03 to 0.4 ...'
+    'the bags do not determine the background share: 0.03 to 0.4 ...'
     """
     shares, accuracies = np.array([*right]), np.array([*right.values()])
     wrong = float(np.clip(1 - accuracies.max(), *ERROR_RATES))
@@ -104,9 +103,8 @@ def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[
     }
     if possible.max() > WIDEST * possible.min() * (1 + 1e-9):
         about["warning"] = (
-            f"the bags do not determine the background share: any from {possible.min():g} to {possible.max():g} "
-            f"explains the {bags} validation bags about equally well, and {about['share']:g} is assumed; if you know "
-            "it, give --background-share (background_share=); look at the instances that are predicted as background"
+            f"the bags do not determine the background share: {possible.min():g} to {possible.max():g} explain them "
+            f"about equally well, and {about['share']:g} is assumed; if you know it, give --background-share"
         )
     return about
 

@@ -1,27 +1,59 @@
 """census of images on a GPU: contrastive pretraining without labels, a head on its features, teachers and student that
-start from both. For images of an unknown kind, the bags first choose how views may differ."""
+start from both.
+
+Views are two versions of one image. For images of an unknown kind, the bags choose how these may differ: each addition
+below is kept if a head on features that were pretrained with it has a lower validation loss. A mirrored digit is
+another character, and a mirrored cell is still the same cell. Features that ignore what tells the classes apart explain
+the bag labels worse, so no instance label and no name of the images is needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
+import torch
 from annotated_types import Ge, Le
 
+from ...data.bags import Bags
 from ...nn.model import Model
+from ...training.augment import AugmentStep
 from ...training.callbacks import Fitted
-from ...training.settings import Settings
+from ...training.objectives import Contrastive
+from ...training.settings import Epochs, Settings
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
 from .background_share import share_search
-from .parts import chained, numbered, of_each_loss, student, teachers
-from .settings import HEAD_EPOCHS, CensusSettings, Share
-from .trainings import contrast, copy_of, pretrain, pretrained, train_head
-from .views import ADDITIONS, CROPS, MIXED_EPOCHS, choose_views, views_of, with_addition, with_views
+from .parts import (
+    HEAD_EPOCHS,
+    CensusSettings,
+    Share,
+    chained,
+    copy_of,
+    fresh,
+    learned_bags,
+    numbered,
+    of_each_loss,
+    student,
+    teachers,
+    train_head,
+)
 
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
+ORIENTATIONS: dict[str, tuple[AugmentStep, ...]] = {"flip": ("flip",), "turn": ("flip", "rotate90")}
+COLOURS: dict[str, tuple[AugmentStep, ...]] = {
+    "colour": (("colour", {"share": 0.8}), ("hue", {"share": 0.8})),
+    "grey": ("grey",),
+}
+CROPS = "crops"  # views without any addition
+MIX = "mix"  # views are mixed with those of other instances
+ADDITIONS = ("colour", "grey", "flip", "turn", MIX)  # in the order in which they are tried
+MIXED_SHARE, MIXED_EPOCHS = 0.5, 2  # largest share of another instance; pretraining is so many times as long
+MIXED_TOLERANCE = 0.005  # mixing is kept if its loss is at most so much higher: it gains most in a long pretraining
 
 
 @dataclass(frozen=True)
@@ -30,7 +62,7 @@ class GpuImageSettings(CensusSettings):
     head: Settings = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5)  # noqa: RUF009
     search_epochs: Annotated[int, Ge(0), Le(10**6)] = 0  # of pretraining for each choice of views; 0: as planned
     mixed_views: Share = 0.0  # largest share of another instance that is mixed into the first views of pretraining
-    teacher_epochs: Annotated[int, Ge(1), Le(10**6)] = 20
+    teacher_epochs: Epochs = 20
     validation_instances: bool = True
 
 
@@ -57,11 +89,9 @@ def plan(task: TaskInfo) -> Plan:
         augment=("crop", "cutout"),
         precision="bf16",
     )
-    own = GpuImageSettings(pretrain=pretrain)
+    own = GpuImageSettings(pretrain=pretrain, search_epochs=SEARCH_EPOCHS if task.label_preserving is None else 0)
     plan = Plan(backbone=resnet_for(task), training=training, own=own, assumed_wrong=None)
-    if task.label_preserving is not None:
-        return with_views(plan, views_of(task))
-    return replace(plan, own=replace(own, search_epochs=SEARCH_EPOCHS))
+    return plan if task.label_preserving is None else with_views(plan, views_of(task))
 
 
 def _three_quarters(length: int) -> int:
@@ -75,25 +105,81 @@ def _three_quarters(length: int) -> int:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    own, search = plan.own, view_search(task, plan)
-    longest = MIXED_EPOCHS if search else 1
-    settings = replace(own.pretrain, epochs=longest * own.pretrain.epochs)
-    heads, sources = of_each_loss(task, "head", own.head, pretrained, train_head), numbered(plan, "head")
-    return chained([
-        *search,
-        Stage("pretrain", settings, start=_first_network, train=pretrain, once=True),
-        *share_search(task, heads),
-        *heads,
-        *teachers(task, plan, sources),
-        *student(task, plan, sources),
-    ])  # fmt: skip
+    own, search, sources = plan.own, view_search(task, plan), numbered(plan, "head")
+    settings = replace(own.pretrain, epochs=(MIXED_EPOCHS if search else 1) * own.pretrain.epochs)
+    first = partial(fresh, method=(*task.losses, None)[0])
+    pretrain = Stage("pretrain", settings, start=first, train=_pretrain, once=True)
+    heads = of_each_loss(task, "head", own.head, _pretrained, train_head)
+    last = [*teachers(task, plan, sources), *student(task, plan, sources)]
+    if search:
+        last = [replace(stage, train=partial(_train_with_views, stage.train)) for stage in last]
+    return chained([*search, pretrain, *share_search(task, heads), *heads, *last])
 
 
-def _first_network(run: Run) -> Model:
-    return run.fresh_model(method=(*run.task.losses, None)[0])
+def _pretrain(run: Run, model: Model) -> Fitted:
+    return _contrast(run, model, learned_bags(run), plan_of(run).own)
 
 
-# ---------------------------------------------------------------------- the views
+def _contrast(run: Run, model: Model, bags: Bags, own: GpuImageSettings) -> Fitted:
+    """Train the network to recognise two views of an instance among all others; no label is used."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(run.plan.training.seed)
+        objective = Contrastive(model.n_features, mixed_views=own.mixed_views)
+    return run.fit(model, (bags.one_per_instance(), None), own.pretrain, objective)
+
+
+def _pretrained(run: Run, method: str | None = None) -> Model:
+    """The network of `pretrain`, with a fresh head."""
+    model = fresh(run, method=method)
+    model.backbone = deepcopy(run.network("pretrain").backbone)
+    return model
+
+
+def _train_with_views(train: Callable[[Run, Model], Fitted | None], run: Run, model: Model) -> Fitted | None:
+    settings = replace(run.settings, augment=plan_of(run).training.augment)
+    return train(replace(run, stage=replace(run.stage, settings=settings)), model)
+
+
+# ---------------------------------------------------------------------- views
+
+
+def views_of(task: TaskInfo) -> list[str]:
+    """The additions for images of a known kind: those whose augmentations all keep its classes.
+
+    >>> views_of(TaskInfo(label_preserving=("flip", "rotate90", "colour", "hue")))
+    ['colour', 'turn']
+    """
+    keeps = {*task.allowed(*_names(step for steps in (ORIENTATIONS | COLOURS).values() for step in steps))}
+    found = [name for name, steps in (COLOURS | ORIENTATIONS).items() if _names(steps) <= keeps]
+    return [name for name in found if name != "flip" or "turn" not in found] + [MIX] * task.mixed_views
+
+
+def plan_of(run: Run) -> Plan:
+    """The plan of a run, with the views that its bags have chosen, if they have."""
+    return with_views(run.plan, run.chosen("views")["views"]["chosen"]) if "views" in run.results else run.plan
+
+
+def with_views(plan: Plan, additions: Collection[str]) -> Plan:
+    """The plan of census with these additions in pretraining, teachers and student."""
+    turns = ORIENTATIONS.get("turn" if "turn" in additions else "flip" if "flip" in additions else "", ())
+    colours = tuple(step for name in COLOURS if name in additions for step in COLOURS[name])
+
+    def extended(settings: Settings) -> Settings:
+        augment = settings.augment
+        end, given = augment.index("cutout") if "cutout" in augment else len(augment), _names(augment)
+        before, after = ([step for step in steps if not _names([step]) & given] for steps in (turns, colours))
+        return replace(settings, augment=(*before, *augment[:end], *after, *augment[end:]))
+
+    pretrain = extended(plan.own.pretrain)
+    own = replace(plan.own, pretrain=pretrain)
+    if MIX in additions:
+        longer = replace(pretrain, epochs=MIXED_EPOCHS * pretrain.epochs)
+        own = replace(own, pretrain=longer, mixed_views=MIXED_SHARE)
+    return replace(plan, training=extended(plan.training), own=own)
+
+
+def _names(augment: Iterable[Any]) -> set[str]:
+    return {step if isinstance(step, str) else step[0] for step in augment}
 
 
 def view_search(task: TaskInfo, plan: Plan) -> list[Stage]:
@@ -118,17 +204,40 @@ def _losses(run: Run) -> dict[str, float]:
 
 
 def _pretrain_with(run: Run, model: Model, addition: str) -> Fitted:
-    chosen = choose_views(_losses(run))[0]
-    own = with_views(run.plan, with_addition(chosen, addition)).own
-    settings = replace(own.pretrain, epochs=run.settings.epochs)
-    return contrast(run, model, run.train, settings, own.mixed_views)
+    own = with_views(run.plan, with_addition(choose_views(_losses(run))[0], addition)).own
+    return _contrast(run, model, run.train, replace(own, pretrain=replace(own.pretrain, epochs=run.settings.epochs)))
 
 
 def _choose_views(run: Run) -> dict[str, Any]:
     chosen, tried = choose_views(_losses(run))
-    bags = run.validation_labels
-    losses = ", ".join(f"{' + '.join(views) or CROPS} {loss:.3f}" for views, loss in tried.items())
-    shown = " + ".join(chosen) or CROPS
-    line = f"{shown} (loss of {bags} validation bags after a short pretraining: {losses})"
-    about = {"chosen": chosen, "tried": [{"views": views, "val_loss": loss} for views, loss in tried.items()]}
-    return {"views": about | {"validation_bags": bags}, "lines": {"views": line}}
+    bags, names = run.validation_labels, {views: " + ".join(views) or CROPS for views in tried}
+    losses = ", ".join(f"{names[views]} {loss:.3f}" for views, loss in tried.items())
+    line = f"{names[chosen]} (loss of {bags} validation bags after a short pretraining: {losses})"
+    of_views = [{"views": views, "val_loss": loss} for views, loss in tried.items()]
+    return {"views": {"chosen": chosen, "tried": of_views, "validation_bags": bags}, "lines": {"views": line}}
+
+
+def choose_views(losses: Mapping[str, float]) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
+    """Those of the additions that lower the loss, one after the other, and all that were tried with their losses. The
+    first loss is without any.
+
+    >>> choose_views({CROPS: 1.8, "colour": 1.7, "flip": 1.6, "turn": 1.9, MIX: 1.9})[0]
+    ('colour', 'flip')
+    """
+    chosen: tuple[str, ...] = ()
+    tried: dict[tuple[str, ...], float] = {}
+    for addition, loss in losses.items():
+        views = with_addition(chosen, addition)
+        tried[views] = loss
+        if loss < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
+            chosen = views
+    return chosen, tried
+
+
+def with_addition(chosen: Collection[str], addition: str) -> tuple[str, ...]:
+    """
+    >>> with_addition(("colour", "flip"), "turn"), with_addition((), CROPS)
+    (('colour', 'turn'), ())
+    """
+    kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
+    return kept if addition == CROPS else (*kept, addition)

@@ -24,7 +24,7 @@ from ...nn.model import Model, Normalise
 from ...nn.weights import Weights
 from ...training.distributed import from_first
 from ..stages import Run, Stage
-from .trainings import PATCHES, learned_bags
+from .parts import PATCHES, learned_bags
 
 PATCH = 6  # side, in pixels
 CENTROIDS, COMPONENTS = 400, 512

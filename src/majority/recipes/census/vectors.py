@@ -29,14 +29,22 @@ from ...training.objectives import Distill
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Run, Stage
-from . import tiny
 from .background_share import share_search
 from .discriminants import MAX_FEATURES
+from .images_on_cpu import tiny_stages
 from .members import FOLDS, Predict, Table, forest_member, linear_member, make_table, sample
-from .parts import SOURCES, chained, distilled, heads_on_discriminants, numbered, student, teachers
+from .parts import (
+    SOURCES,
+    HeadSettings,
+    chained,
+    distilled,
+    heads_on_discriminants,
+    learned_bags,
+    numbered,
+    student,
+    teachers,
+)
 from .pooling import Pool, add_labels, find_pool
-from .settings import HeadSettings
-from .trainings import learned_bags
 
 METHOD = "soft-count"  # of the networks, which learn no bag label: its aggregation costs little
 STEPS, LEAST_ROWS, MOST_ROWS = 64, 16, 128  # of an epoch of a network, and instances of a step
@@ -49,12 +57,12 @@ def plan(task: TaskInfo) -> Plan:
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     if not task.every_class_wins:
-        return tiny.stages(task, plan)
+        return tiny_stages(task, plan)
     if task.losses and task.plain_labels:
         pool = Stage("members", choose=lambda run: _pool(run)[1], again=True)
         return chained([pool, Stage("student", plan.training, start=partial(_fresh, number=0), train=_learn_pool)])
     if task.shape[0] > MAX_FEATURES:
-        return tiny.stages(task, plan)
+        return tiny_stages(task, plan)
     heads = heads_on_discriminants(task, plan)
     first = [*share_search(task, heads), *heads, *distilled(task, plan, heads)]
     if task.losses:  # teachers of both starts, all weighed
