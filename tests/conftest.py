@@ -23,6 +23,7 @@ GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 SCREEN = {"width": 1280, "height": 800}
+SMALL_FOREST, WHOLE_FOREST = (3, (0.5,), (0.5,)), {}  # numbers of trees, strengths and signals of corrections
 
 
 # Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
@@ -55,6 +56,15 @@ def pytest_collection_modifyitems(items):
         needed = [SHARED.index(name) for name in getattr(item, "fixturenames", ()) if name in SHARED]
         ranks[item.path] = min([ranks.get(item.path, len(SHARED)), *needed])
     items.sort(key=lambda item: ranks[item.path])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """A run on vectors grows a forest, if only to be compared with: a small one, but for tests of recipes."""
+    if members := sys.modules.get("majority.recipes.census.members"):
+        whole = WHOLE_FOREST.setdefault("whole", (members.TREES, members.STRENGTHS, members.SIGNALS))
+        is_small = "recipes" not in item.path.parts
+        members.TREES, members.STRENGTHS, members.SIGNALS = SMALL_FOREST if is_small else whole
 
 
 @pytest.fixture

@@ -74,10 +74,10 @@ def test_more_labels_continue_the_design(audited):
 
 def test_the_accuracy_has_no_bias(audited):
     probabilities, true, design = audited
-    samples = [sample(Design(design.stratum, design.expected, seed), probabilities, true, 30) for seed in range(200)]
+    samples = [sample(Design(design.stratum, design.expected, seed), probabilities, true, 30) for seed in range(60)]
     found = [one.weights @ (one.true == one.predicted) for one in samples]
     truth = np.mean(probabilities.argmax(axis=1) == true)
-    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(200))
+    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(60))
 
 
 def test_all_answers_give_the_true_figures(audited):
