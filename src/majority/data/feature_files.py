@@ -29,10 +29,6 @@ class FeatureFileError(InputError):
         self.path, self.what, self.cure = path, what, cure
 
 
-class MissingPackageError(FeatureFileError):
-    """A package that this kind of file needs is not installed."""
-
-
 @dataclass(frozen=True, eq=False)
 class FeatureFile:
     path: Path
@@ -58,22 +54,27 @@ def inspect_feature_file(path: str | Path) -> FeatureFile:
     A FeatureFileError says what is wrong with the file.
     """
     path = Path(path)
-    if lower_suffix(path) not in SUFFIXES:
-        raise FeatureFileError(path, "is not a feature file", f"give {', '.join(SUFFIXES)}")
-    if not path.is_file():
-        what = "is not a regular file" if path.exists() else "does not exist"
-        raise FeatureFileError(path, what, "correct its name or leave it out")
+    if lower_suffix(path) not in SUFFIXES or not path.is_file():
+        raise FeatureFileError(path, "is no feature file", f"give a regular file, {', '.join(SUFFIXES)}")
     with open_arrays(path) as arrays:
-        return _checked_file(path, arrays["features"], arrays.get("coords"))
+        features, coordinates = arrays["features"], arrays.get("coords")
+        shape, dtype = features.shape, features.dtype
+        if len(shape) != 2 or 0 in shape:
+            raise FeatureFileError(path, f"has features of shape {shape}", "save one row per instance, (n, d)")
+        if dtype not in FLOATS:
+            raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
+        if coordinates is not None and (coordinates.dtype.kind not in "iuf" or coordinates.shape != (shape[0], 2)):
+            what = f"has {shape[0]} rows and coords of shape {coordinates.shape} and dtype {coordinates.dtype}"
+            raise FeatureFileError(path, what, "save one (x, y) per row, as numbers")
+        copied = None if coordinates is None else np.array(coordinates)  # a view of a tensor would keep all of it
+        offset = features.offset if isinstance(features, np.memmap) and features.flags.c_contiguous else None
+        return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), copied, offset)
 
 
 def check_compatible(file: FeatureFile, first: FeatureFile) -> None:
-    if file.width != first.width:
-        what = f"has {file.width} features, {first.path} has {first.width}"
-        raise FeatureFileError(file.path, what, "take all files from one feature extractor")
-    if file.dtype != first.dtype:
-        what = f"has dtype {file.dtype}, {first.path} has {first.dtype}"
-        raise FeatureFileError(file.path, what, "convert all files to one dtype")
+    if (file.width, file.dtype) != (first.width, first.dtype):
+        what = f"has {file.width} features of {file.dtype}, {first.path} has {first.width} of {first.dtype}"
+        raise FeatureFileError(file.path, what, "take all files from one feature extractor, in one dtype")
 
 
 @contextmanager
@@ -86,14 +87,16 @@ def open_arrays(path: Path) -> Iterator[dict[str, Any]]:
         elif suffix == ".npz":
             _check_archive(path)
             with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
-            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-                raise FeatureFileError(path, "holds something that is not an array", "save it with numpy.savez")
-            yield arrays
+                yield {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
         elif suffix in H5_SUFFIXES:
-            with _import_h5py(path).File(path, "r") as file:
-                datasets = [name for name in file if _is_own_dataset(file, name)]
-                found = {name: file[name] for name in _find_keys(path, datasets, any_single_name=False)}
+            try:
+                import h5py
+            except ImportError:
+                raise InputError(f"{path} needs the package h5py, which is not installed: pip install h5py") from None
+            with h5py.File(path, "r") as file:
+                links = [name for name in file if not isinstance(file.get(name, getlink=True), h5py.ExternalLink)]
+                own = [name for name in links if isinstance(file[name], h5py.Dataset) and _is_in_file(file[name])]
+                found = {name: file[key] for name, key in _find_keys(path, own, any_single_name=False).items()}
                 for dataset in found.values():
                     check_expansion(path, dataset.size * dataset.dtype.itemsize)
                 yield found
@@ -101,13 +104,9 @@ def open_arrays(path: Path) -> Iterator[dict[str, Any]]:
             yield _read_tensors(path)
 
 
-def _import_h5py(path: Path) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        what, cure = "needs the package h5py, which is not installed", "pip install h5py"
-        raise MissingPackageError(path, what, cure) from None
-    return h5py
+def _is_in_file(dataset: Any) -> bool:
+    """Whether its numbers are in the same file: others are never opened."""
+    return not (dataset.external or dataset.is_virtual)
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:
@@ -121,12 +120,10 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
     if not isinstance(content, dict):
         what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
         raise FeatureFileError(path, what, cure)
-    arrays = {}
-    for name, key in _find_keys(path, list(content)).items():
-        tensor = torch.as_tensor(content[key]).detach()  # features may have been saved with their gradient
+    arrays = {name: torch.as_tensor(content[key]) for name, key in _find_keys(path, list(content)).items()}
+    for tensor in arrays.values():
         check_expansion(path, 4 * tensor.numel())  # strides may repeat a few numbers
-        arrays[name] = as_array(tensor)
-    return arrays
+    return {name: as_array(tensor) for name, tensor in arrays.items()}
 
 
 @contextmanager
@@ -134,63 +131,24 @@ def wrap_read_errors(path: Path) -> Iterator[None]:
     """Turn any error about a damaged file into one clear message; each format raises its own."""
     try:
         yield
-    except FeatureFileError:
+    except InputError:
         raise
-    except InputError as error:
-        what, _, cure = str(error).removeprefix(f"{path} ").rpartition(": ")
-        raise FeatureFileError(path, what, cure) from None
     except Exception as error:
         reason = f"damaged, or no {path.suffix} file of plain numbers: {type(error).__name__}"
         raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
 
 
-def _is_own_dataset(file: Any, name: str) -> bool:
-    """Whether the entry is a dataset whose numbers are in the same file. Other files are never opened."""
-    import h5py
-
-    if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
-        raise FeatureFileError(Path(file.filename), f"links {name} to another file", "copy the dataset into this file")
-    entry = file[name]
-    if not isinstance(entry, h5py.Dataset):
-        return False
-    if entry.external or entry.is_virtual:
-        raise FeatureFileError(Path(file.filename), f"has {name} in another file", "copy the dataset into this file")
-    return entry.shape is not None
-
-
 def _find_keys(path: Path, keys: Sequence[str], any_single_name: bool = True) -> dict[str, str]:
     """Return which key holds the features (a single array may have any name) and which the coordinates."""
     found = {name: name for name in ("features", "coords") if name in keys}
-    if "features" not in found:
-        if not (any_single_name and len(keys) == 1):
-            holds = ", ".join(map(str, keys)) or "nothing"
-            raise FeatureFileError(path, f"holds {holds}", "name its array of features 'features'")
-        found = {"features": keys[0]}
-    return found
+    if "features" in found:
+        return found
+    if any_single_name and len(keys) == 1:
+        return {"features": keys[0]}
+    holds = ", ".join(map(str, keys)) or "nothing"
+    raise FeatureFileError(path, f"holds {holds}", "name its array of features 'features'")
 
 
 def _check_archive(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         check_expansion(path, sum(member.file_size for member in archive.infolist()))
-
-
-def _checked_file(path: Path, features: Any, coordinates: Any) -> FeatureFile:
-    shape, dtype = features.shape, features.dtype
-    if 0 in shape:
-        raise FeatureFileError(path, f"is empty (features of shape {shape})", "fill it or leave it out")
-    if len(shape) != 2:
-        raise FeatureFileError(path, f"has features of shape {shape}", "save one row per instance, (n, d)")
-    if dtype not in FLOATS and dtype.newbyteorder("=") in FLOATS:
-        order, plain = "big" if dtype.byteorder == ">" else "little", dtype.newbyteorder("=")
-        what = f"has features of dtype {dtype.str}, which is {plain} in {order}-endian order"
-        raise FeatureFileError(path, what, f"save them with .astype('{plain}')")
-    if dtype not in FLOATS:
-        raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
-    if coordinates is not None and coordinates.dtype.kind not in "iuf":
-        raise FeatureFileError(path, f"has coords of dtype {coordinates.dtype}", "save them as numbers")
-    if coordinates is not None and coordinates.shape != (shape[0], 2):
-        what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
-        raise FeatureFileError(path, what, "save one (x, y) per row")
-    copied = None if coordinates is None else np.array(coordinates)  # a view of a tensor would keep the file in memory
-    offset = features.offset if isinstance(features, np.memmap) and features.flags.c_contiguous else None
-    return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), copied, offset)

@@ -23,7 +23,7 @@ from .feature_files import (
 )
 
 CHUNK, CHUNK_VALUES = 65_536, 2**25  # the most rows, and values in them, of one chunk
-BLOCK_BYTES = 2**24  # of a mapped file or an h5 file that are read together
+BLOCK_BYTES = 2**24  # of a file, that are read together
 IN_MEMORY_BYTES = 2**30  # rows on disk that take up to this much are better loaded into memory
 
 
@@ -51,8 +51,6 @@ class RowsOnDisk:
         """Return these rows in this order, in a new array. Each file is read once, as its rows lie on disk."""
         positions = np.arange(*which.indices(len(self))) if isinstance(which, slice) else np.asarray(which)
         if positions.dtype == bool:
-            if positions.shape != (len(self),):
-                raise IndexError(f"a mask of shape {positions.shape} does not fit a store of {len(self)} rows")
             positions = np.flatnonzero(positions)
         if positions.ndim == 0:
             return self[positions[None]][0]
@@ -109,49 +107,30 @@ class FeatureFiles(RowsOnDisk):
         info = self.files[file]
         if info.offset is not None:
             with wrap_read_errors(info.path):
-                _read_npy(info, info.offset, numbers, rows)
+                read_blocks(np.memmap(info.path, info.dtype, "r", info.offset, (info.rows, info.width)), numbers, rows)
         elif lower_suffix(info.path) in H5_SUFFIXES:
             with open_arrays(info.path) as arrays:
-                _read_blocks(arrays["features"], numbers, rows)
+                read_blocks(arrays["features"], numbers, rows)
         else:
-            rows[...] = self._read_whole(file)[numbers]
-
-    def _read_whole(self, file: int) -> np.ndarray:
-        last, info = self._last, self.files[file]
-        if last is None or last[0] != file:
-            with open_arrays(info.path) as arrays:
-                last = file, np.asarray(arrays["features"])
-            if last[1].shape != (info.rows, info.width):
-                raise FeatureFileError(info.path, "changed while it was in use", "start again")
-            self._last = last
-        return last[1]
+            if self._last is None or self._last[0] != file:
+                with open_arrays(info.path) as arrays:
+                    self._last = file, np.asarray(arrays["features"])
+            with wrap_read_errors(info.path):  # it may have changed
+                rows[...] = self._last[1][numbers]
 
     def coordinates(self) -> np.ndarray | None:  # (N, 2)
         """Return the `coords` of all files; None if no file has any."""
-        given = [file.coordinates for file in self.files if file.coordinates is not None]
-        if not given:
-            return None
-        if len(given) < len(self.files):
-            without = next(file.path for file in self.files if file.coordinates is None)
+        given = [file.coordinates for file in self.files]
+        without = [file.path for file in self.files if file.coordinates is None]
+        if 0 < len(without) < len(given):
             what, cure = "has no coords, other files do", "give every file one (x, y) per row, or none"
-            raise FeatureFileError(without, what, cure)
-        return np.concatenate(given)
+            raise FeatureFileError(without[0], what, cure)
+        return None if without else np.concatenate([each for each in given if each is not None])
 
 
-def _read_npy(info: FeatureFile, offset: int, numbers: np.ndarray, rows: np.ndarray) -> None:
-    first, end = int(numbers[0]), int(numbers[-1]) + 1
-    if not np.array_equal(numbers, np.arange(first, end)):
-        mapped = np.memmap(info.path, info.dtype, "r", offset, (info.rows, info.width))
-        np.take(mapped, numbers, 0, out=rows, mode="clip")  # "raise" would need a copy
-        return
-    with info.path.open("rb") as file:
-        file.seek(offset + first * rows[0].nbytes)
-        if file.readinto(rows.reshape(-1).view(np.uint8).data) < rows.nbytes:
-            raise FeatureFileError(info.path, f"ends before row {end}", "it was truncated, write it again")
-
-
-def _read_blocks(features: Any, numbers: np.ndarray, rows: np.ndarray) -> None:
-    """Read an h5 dataset in blocks, which is fast for neighbours, without those that have none of these rows."""
+def read_blocks(features: Any, numbers: np.ndarray, rows: np.ndarray) -> None:
+    """Fill `rows` from a mapped file or an h5 dataset, in blocks, which is fast for neighbours, without those that have
+    none of these rows."""
     step = max(1, BLOCK_BYTES // rows[0].nbytes)
     for start in range(int(numbers[0]), int(numbers[-1]) + 1, step):
         a, b = np.searchsorted(numbers, (start, start + step))
@@ -173,12 +152,9 @@ class MappedRows(RowsOnDisk):
         return _map_rows, (self.mapped.filename, self.mapped.offset, self.shape, self.dtype)
 
     def read_rows(self, file: int, numbers: np.ndarray, rows: np.ndarray) -> None:
-        step = max(1, BLOCK_BYTES // rows[0].nbytes)
-        for start in range(0, len(numbers), step):
-            part = slice(start, start + step)
-            np.take(self.mapped, numbers[part], 0, out=rows[part], mode="clip")  # "raise" would need a copy
-            if hasattr(mmap, "MADV_DONTNEED"):
-                self.mapped.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]  # the base is the map
+        read_blocks(self.mapped, numbers, rows)
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.mapped.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]  # the base is the map
 
 
 def _map_rows(path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:

@@ -14,7 +14,6 @@ from ...data.feature_files import (
     SUFFIXES,
     FeatureFile,
     FeatureFileError,
-    MissingPackageError,
     check_compatible,
     inspect_feature_file,
     lower_suffix,
@@ -105,8 +104,6 @@ def _compatible_files(paths: list[Path], findings: Findings) -> list[FeatureFile
     for path in paths:
         try:
             files.append(inspect_feature_file(path))
-        except MissingPackageError:  # one message, however many files need it
-            raise
         except FeatureFileError as error:
             findings.add_problem(error.path, None, error.what, error.cure)
     kinds = [(file.width, file.dtype) for file in files]
