@@ -59,9 +59,9 @@ def test_images_come_as_asked():
     flipped = BagDataset(bags, transform=lambda image: image.flip(-1))[1]
     assert torch.equal(flipped.instances, scaled.instances.flip(-1))
     assert np.array_equal(pixels, bags.store), "the store is as before"
-    with pytest.raises(InputError, match=r"int64.*floating-point type, or torch.uint8"):
+    with pytest.raises(InputError, match=r"int64: give a floating-point type"):
         BagDataset(bags, torch.int64)
-    with pytest.raises(IndexError, match="no bag 2"):
+    with pytest.raises(IndexError, match="out of range"):
         BagDataset(bags)[2]
 
 

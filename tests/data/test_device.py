@@ -41,9 +41,9 @@ def test_auto_takes_a_cuda_gpu_and_never_mps(gpus, monkeypatch):
 @pytest.mark.parametrize(
     ("number", "name", "message"),
     [
-        (0, "cuda", "device cuda: torch finds no CUDA GPU .*use cpu or auto"),
-        (2, "cuda:2", "device cuda:2: torch finds only cuda:0 to cuda:1"),
-        (2, "mps", "device mps: torch finds no Apple GPU .*use cpu or auto"),
+        (0, "cuda", "device cuda: torch finds 0 cuda devices .*use cpu or auto"),
+        (2, "cuda:2", "device cuda:2: torch finds 2 cuda devices"),
+        (2, "mps", "device mps: torch finds 0 mps devices"),
         (2, "tpu", "'tpu' is unknown: use auto, cpu, cuda, cuda:N or mps"),
     ],
 )

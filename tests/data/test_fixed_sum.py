@@ -8,7 +8,6 @@ from scipy.interpolate import BSpline
 from scipy.stats import ks_2samp, kstest
 
 from majority.data.proportions import sample_proportions
-from majority.errors import InputError
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -42,18 +41,14 @@ STATISTICS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("n", "s"), [(2, 0.3), (2, 1.0), (2, 1.7), (3, 0.5), (3, 1.5), (3, 2.2), (4, 2.0), (6, 4.1), (9, 2.5), (99, 46.3)]
-)
+@pytest.mark.parametrize(("n", "s"), [(2, 0.3), (2, 1.7), (3, 1.5), (6, 4.1), (9, 2.5), (99, 46.3)])
 def test_sampler_has_the_joint_distribution_of_rejection_sampling(n, s):
     ours, reference = slice_points(n, s, 8000), slice_points_by_rejection(n, s, 8000)
     for name, statistic in STATISTICS.items():
         assert ks_2samp(statistic(ours), statistic(reference)).pvalue > 1e-3, name
 
 
-@pytest.mark.parametrize(
-    ("n", "s"), [(2, 0.1), (5, 1.2), (9, 1.5), (9, 0.02), (9, 8.6), (30, 10.5), (99, 1.5), (99, 9.0), (99, 80.2)]
-)
+@pytest.mark.parametrize(("n", "s"), [(2, 0.1), (9, 0.02), (9, 8.6), (30, 10.5), (99, 1.5), (99, 80.2)])
 def test_sampler_has_the_exact_marginal_distribution(n, s):
     """x_1 has density f_{n-1}(s - u) on [0, 1], f_{n-1} the density of a sum of n - 1 uniforms: a B-spline."""
     grid = np.linspace(0, 1, 20_001)
@@ -79,11 +74,3 @@ def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, fr
     assert (proportions >= 0).all()
     assert (proportions <= majorities[:, None]).all()
     np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
-
-
-@pytest.mark.parametrize("majority", [0.09, 1.01, np.nan])
-def test_wrong_majorities_are_errors(majority):
-    with pytest.raises(InputError, match=r"for 10 classes: give 1/C to 1"):
-        sample_proportions(np.array([0.5, majority]), 10, np.random.default_rng(0))
-    with pytest.raises(InputError, match="give at least 2"):
-        sample_proportions(np.array([1.0]), 1, np.random.default_rng(0))

@@ -133,5 +133,5 @@ def test_huge_values_stay_finite(name, size):
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])
 def test_wrong_sizes_are_errors(sizes):
-    with pytest.raises(ValueError, match="segments need at least one size, and sizes of at least 1"):
+    with pytest.raises(ValueError, match="give a list of whole numbers, at least 1"):
         Segments(sizes)

@@ -103,7 +103,10 @@ def cut_short(path):
 
 GOOD = features(40)
 BAD_FILES = {
-    "text": (lambda f: (f / "a.csv").write_text("1") and f / "a.csv", r"a\.csv is no feature file: give a regular file, \.npy, "),
+    "text": (
+        lambda f: (f / "a.csv").write_text("1") and f / "a.csv",
+        r"a\.csv is no feature file: give a regular file, \.npy, ",
+    ),
     "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save one row per instance"),
     "empty": (lambda f: write(f / "a.h5", GOOD[:0]), r"a\.h5 has features of shape \(0, 6\)"),
     "integers": (lambda f: write(f / "a.h5", GOOD.astype(int)), r"dtype int64: save them as float16 or float32"),

@@ -120,7 +120,7 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     assert code == 1, err
     assert "[8/8]" in printed
     assert "4 of 8 cells failed" in err
-    assert err.count("scenario small is empty for 2 classes") == 4
+    assert err.count("in small (0.5 to 0.4) with 2 classes") == 4
     assert (out / "failures.txt").read_text().count("out/own/small/") == 4
     assert not [path for path in out.rglob(".*") if path.is_file()], "no probe, lock or draft is left"
 

@@ -88,7 +88,7 @@ WRONG = [
     ({"seed": -1}, ["seed is -1", "from 0"]),
     ({"seed": 2**32}, ["seed is 4294967296", "to 4,294,967,295"]),
     ({"scenario": ""}, ["scenario is ''"]),
-    ({"scenario": "0.05,0.08"}, ["0.05,0.08 is empty for 10 classes"]),
+    ({"scenario": "0.05,0.08"}, ["in 0.05,0.08 (0.1 to 0.08) with 10 classes"]),
     ({"method": "countt"}, ["no method 'countt'", "mean count?", "use one of auto, count"]),
     ({"epochs": "many"}, ["epochs is 'many'", "whole number"]),
     ({"bagsize": 3}, ["no option bagsize", "bag_size"]),

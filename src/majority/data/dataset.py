@@ -54,34 +54,25 @@ class BagDataset(Dataset[BagItem]):
     def __init__(
         self, bags: Bags, dtype: torch.dtype = torch.float32, transform: Callable[[Tensor], Tensor] | None = None
     ):
-        images = bags.store.ndim == 4
-        if not isinstance(dtype, torch.dtype) or not (dtype.is_floating_point or (images and dtype == torch.uint8)):
-            kinds = "a floating-point type, or torch.uint8" if images else "a floating-point type"
-            raise InputError(f"BagDataset: dtype is {dtype}: give {kinds}")
-        self.bags, self.dtype, self.transform, self.images = bags.without_instance_labels(), dtype, transform, images
+        self.images = bags.store.ndim == 4
+        if not (dtype.is_floating_point or (self.images and dtype == torch.uint8)):
+            raise InputError(f"BagDataset: dtype is {dtype}: give a floating-point type, or torch.uint8 for images")
+        self.bags, self.dtype, self.transform = bags.without_instance_labels(), dtype, transform
         labels = bags.bag_labels
         self.labels = torch.from_numpy(labels.allowed if labels.several.any() else labels.winners)
         self.runner_up = None if labels.runner_up is None else torch.from_numpy(labels.seconds)
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        self.weights = None if bags.weights is None else torch.from_numpy(bags.weights).to(wide)
 
     def __len__(self) -> int:
         return len(self.bags)
 
     def __getitem__(self, number: int) -> BagItem:
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"there is no bag {number}: the bags are numbered 0 to {len(self) - 1}")
-        number = number % len(self)
-        weights = self.bags.weights
+        number = range(len(self))[number]
         start, end = self.bags.offsets[number : number + 2]
-        return BagItem(
-            self._instances(number),
-            self.labels[number],
-            None if self.runner_up is None else self.runner_up[number],
-            None
-            if weights is None
-            else torch.from_numpy(weights[start:end]).to(
-                torch.float64 if self.dtype == torch.float64 else torch.float32
-            ),
-        )
+        runner_up = None if self.runner_up is None else self.runner_up[number]
+        weights = None if self.weights is None else self.weights[start:end]
+        return BagItem(self._instances(number), self.labels[number], runner_up, weights)
 
     def _instances(self, number: int) -> Tensor:
         instances = torch.from_numpy(np.array(self.bags.bag(number)))  # a copy: a store may be read-only

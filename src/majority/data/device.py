@@ -34,21 +34,15 @@ def choose_device(name: str = "auto") -> torch.device:
     >>> choose_device("cpu")
     device(type='cpu')
     """
-    if not isinstance(name, str):
-        raise InputError(f"device is {name!r}: give a name: auto, cpu, cuda, cuda:N or mps")
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if name == "mps":
-        if not torch.backends.mps.is_available():
-            raise InputError("device mps: torch finds no Apple GPU on this machine; use cpu or auto")
-        return torch.device("mps")
-    if name != "auto" and not re.fullmatch(r"cuda(:[0-9]{1,3})?", name):
+    name = str(name)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|mps|cuda(:[0-9]{1,3})?", name):
         raise InputError(f"device {name!r} is unknown: use auto, cpu, cuda, cuda:N or mps")
-    device = torch.device("cuda" if name == "auto" else name)
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    device, on_cuda = torch.device(name), torch.cuda.device_count() if torch.cuda.is_available() else 0
+    found = {"cpu": 1, "mps": int(torch.backends.mps.is_available()), "cuda": on_cuda}[device.type]
     if (device.index or 0) >= found:
-        numbers = f"only cuda:0 to cuda:{found - 1}" if found > 1 else "only cuda:0" if found else "no CUDA GPU"
-        raise InputError(f"device {name}: torch finds {numbers} on this machine; use cpu or auto")
+        raise InputError(f"device {name}: torch finds {found} {device.type} devices on this machine: use cpu or auto")
     return device
 
 
@@ -86,10 +80,6 @@ def default_generator(device: torch.device) -> torch.Generator:
     return torch.default_generator
 
 
-def widest_float(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
-
-
 def as_supported(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor of a dtype that the device has."""
     return tensor.float() if device.type == "mps" and tensor.dtype == torch.float64 else tensor  # MPS has no float64
@@ -115,6 +105,5 @@ def instances_per_pass(shape: Sequence[int], on_gpu: bool = True) -> int:
 
 def is_out_of_memory(error: RuntimeError) -> bool:
     """CUDA has its own error for it; the CPU and MPS only say so in the message."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    return "not enough memory" in str(error) or "MPS backend out of memory" in str(error)
+    messages = "not enough memory", "MPS backend out of memory"
+    return isinstance(error, torch.OutOfMemoryError) or any(message in str(error) for message in messages)

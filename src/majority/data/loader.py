@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
+from .columns import take
 from .device import as_supported, to_device
 from .instance_labels import UNKNOWN
 from .segments import Segments
@@ -121,9 +122,9 @@ class BagLoader:
         order = _balanced(order, np.minimum(self.bags.sizes, max_instances or self.bags.sizes.max()), batch_bags, rng)
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
         if max_instances is not None and sizes.max() > max_instances:
-            positions, sizes = _random_parts(positions, sizes, max_instances, rng, _at(self.keep, positions))
+            positions, sizes = _random_parts(positions, sizes, max_instances, rng, take(self.keep, positions))
         bounds = [*range(0, len(order), batch_bags), len(order)]
-        layout = Layout(order, positions, sizes, _at(self.keep, positions), bounds)
+        layout = Layout(order, positions, sizes, take(self.keep, positions), bounds)
         if n_parts > 1:
             layout = _part_of(layout, part, n_parts)
         return self._make_batches(self._filled(layout, int(batch_bags * sizes.mean()), rng) if fill else layout)
@@ -165,21 +166,22 @@ class BagLoader:
 
     def _without_instances(self, layout: Layout) -> list[Batch]:
         """The segments and targets of each batch are views of what is copied to the device once."""
-        labels, numbers, positions = self.bags.bag_labels, layout.numbers, layout.positions
+        bags, numbers, positions = self.bags, layout.numbers, layout.positions
         n_bags, n_instances = np.diff(layout.bounds).tolist(), np.diff(layout.starts).tolist()
 
         def per_batch(values: np.ndarray | None, counts: list[int]) -> Sequence[Tensor | None]:
             return [None] * len(counts) if values is None else to_device(values, self.device).split(counts)
 
-        of_bags = [per_batch(values, n_bags) for values in (labels.allowed[numbers], _at(labels.runner_up, numbers))]
-        of_target = (self.bags.instance_labels, self.soft_labels, self.bags.training_labels, self.training_weights)
-        of_instances = [per_batch(_at(values, positions), n_instances) for values in of_target]
+        of_bags = (bags.bag_labels.allowed, bags.bag_labels.runner_up)
+        of_instances = (bags.instance_labels, self.soft_labels, bags.training_labels, self.training_weights)
+        columns = [per_batch(take(values, numbers), n_bags) for values in of_bags]
+        columns += [per_batch(take(values, positions), n_instances) for values in of_instances]
         device_sizes = to_device(layout.sizes, self.device).split(n_bags)
-        keep, weights = per_batch(layout.keep, n_instances), per_batch(_at(self.weights, positions), n_instances)
+        keep, weights = per_batch(layout.keep, n_instances), per_batch(take(self.weights, positions), n_instances)
         batches = []
         for i, (a, b) in enumerate(pairwise(layout.bounds)):
             segments = Segments(layout.sizes[a:b], device_sizes[i], keep[i], weights[i])
-            target = Target._make([*(values[i] for values in (*of_bags, *of_instances)), None])
+            target = Target._make([*(column[i] for column in columns), None])
             batches.append(Batch(numbers[a:b], segments, target, layout.parts[i] if layout.parts else None))
         return batches
 
@@ -216,14 +218,10 @@ def one_pass(bags: Bags, device: torch.device) -> BagLoader:
 def prefetch(function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
     """Yield function(job) for each job in turn. The next one is computed in a thread while this one is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="majority-read") as background:
-        waiting: Future[Result] | None = None
-        for job in jobs:
-            following = background.submit(function, job)
-            if waiting is not None:
-                yield waiting.result()
-            waiting = following
-        if waiting is not None:
-            yield waiting.result()
+        submitted = chain((background.submit(function, job) for job in jobs), [None])
+        for current, _ in pairwise(submitted):  # in a pair, the next one has been submitted, too
+            if current is not None:
+                yield current.result()
 
 
 def as_tensor(store: np.ndarray) -> Tensor:
@@ -265,10 +263,6 @@ def _training_weights(bags: Bags) -> np.ndarray | None:  # (n,) 1 / how many bag
     return weights
 
 
-def _at(values: np.ndarray | None, positions: np.ndarray) -> np.ndarray | None:
-    return None if values is None else values[positions]
-
-
 def _balanced(order: np.ndarray, sizes: np.ndarray, batch_bags: int, rng: np.random.Generator) -> np.ndarray:
     """Change the order of bags such that the batches have about equally many instances per bag.
 
@@ -295,7 +289,7 @@ def _part_of(layout: Layout, part: int, n_parts: int) -> Layout:
     parts = [tuple(np.bincount(owner, minlength=n_parts).tolist()) for owner in owners]
     bounds = np.cumsum([0, *(counts[part] for counts in parts)]).tolist()
     return Layout(
-        layout.numbers[bags], layout.positions[rows], layout.sizes[bags], _at(layout.keep, rows), bounds, parts
+        layout.numbers[bags], layout.positions[rows], layout.sizes[bags], take(layout.keep, rows), bounds, parts
     )
 
 

@@ -16,7 +16,7 @@ from .bags import Bags
 from .columns import Column, check_lengths
 from .instance_labels import UNKNOWN, encode_labels
 from .labels import BagLabels
-from .proportions import TOO_FEW_CLASSES, round_counts, sample_proportions
+from .proportions import round_counts, sample_proportions
 from .stores import Store
 from .validation import as_weights
 from .winners import runner_up_of
@@ -44,20 +44,13 @@ def majority_range(scenario: str | tuple[float, float], n_classes: int, size: in
     (0.3, 0.5)
     """
     if n_classes < 2:
-        raise InputError(TOO_FEW_CLASSES.format(n_classes))
-    if size < 1:
-        raise InputError(f"a bag of {size} instances is empty: give a size of at least 1")
+        raise InputError(f"{n_classes} classes are too few for a majority: give at least 2")
     name, low, high = _parse_scenario(scenario)
     low = max(low or 0, 1 / n_classes)
-    if high <= low:
-        cure = "use various or large" if name in SCENARIOS else f"use a range that ends above 1/{n_classes}"
-        raise InputError(f"scenario {name} is empty for {n_classes} classes: 1/{n_classes} to {high:g}; {cure}")
     fewest = max(-(-size // n_classes), int(np.ceil(low * size - 1e-9)))
-    if fewest > high * size + 1e-9:
-        raise InputError(
-            f"no bag of {size} has a majority proportion in {name} ({low:g} to {high:g}) with {n_classes} classes: "
-            "use larger bags or another range"
-        )
+    if size < 1 or high <= low or fewest > high * size + 1e-9:
+        what = f"no bag of {size} has a majority proportion in {name} ({low:g} to {high:g}) with {n_classes} classes"
+        raise InputError(f"{what}: use larger bags, or another range, such as various")
     return low, high
 
 
@@ -67,8 +60,6 @@ def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
     >>> winner_weights(9, n_classes=3).round(9).tolist()
     [1.0, 0.333333333, 0.111111111]
     """
-    if n_classes < 1:
-        raise InputError(f"{n_classes} classes: give at least 1")
     if not 1 <= ratio < np.inf:
         raise InputError(f"a winner ratio of {ratio:g}: give 1 (all classes win equally often) or more")
     return ratio ** -np.linspace(0, 1, n_classes)
@@ -122,10 +113,9 @@ def make_bags(
     >>> bool((bags.class_counts().argmax(axis=1) == bags.labels).all())
     True
     """
-    if ties not in TIES:
-        raise InputError(f"ties={ties!r} is unknown: use one of {', '.join(TIES)}")
-    if labels_say not in LABELS:
-        raise InputError(f"labels {labels_say!r} are unknown: use one of {', '.join(LABELS)}")
+    for what, chosen, known in (("ties", ties, TIES), ("labels_say", labels_say, LABELS)):
+        if chosen not in known:
+            raise InputError(f"{what}={chosen!r} is unknown: use one of {', '.join(known)}")
     if with_replacement and not shared:
         raise InputError("with_replacement repeats instances and shared=False forbids it: choose one of them")
     if n_bags < 1:
@@ -133,7 +123,9 @@ def make_bags(
     voting = np.arange(len(classes))
     voters: int | np.ndarray = size  # per bag; (b,) if some instances do not vote
     if background is not None:
-        voting = _other_classes(background, classes)
+        if background not in classes:
+            raise InputError(f"background {background!r} is not a class: use one of {', '.join(classes)}")
+        voting = np.array([c for c, name in enumerate(classes) if name != background])
         voters = size - _draw_background(n_bags, size, background_shares, rng)
     n_classes = len(voting)
     limits = majority_range(scenario, n_classes, int(np.min(voters)))
@@ -152,19 +144,23 @@ def make_bags(
     pools = [drawable[codes[drawable] == c] for c in range(len(classes))]
     _check_enough(class_counts, pools, classes, part, shared, with_replacement)
     index = _draw_instances(class_counts, pools, shared, with_replacement, rng)  # (b, size)
-    offsets = np.arange(n_bags + 1) * size
+    drawn = codes[index.ravel()]
     drawn_weights = None if weights is None else as_weights(weights, lambda i: f"instance {i}")[index.ravel()]
-    if drawn_weights is not None:
-        cells = np.repeat(np.arange(n_bags), size) * len(classes) + codes[index.ravel()]
-        sums = np.bincount(cells, drawn_weights, minlength=n_bags * len(classes))
-        votes = sums.reshape(n_bags, len(classes))[:, voting]
-    bag_labels = voting[votes.argmax(axis=1)]
+    bags = Bags(
+        store,
+        index.ravel(),
+        np.arange(n_bags + 1) * size,
+        np.zeros(n_bags, np.int64),
+        classes,
+        instance_labels=drawn,
+        weights=drawn_weights,
+    )
+    votes = bags.count_classes(drawn, len(classes), weighted=True)[:, voting]
     seconds = None
     if labels_say == "top2":
         second = runner_up_of(votes)
         seconds = np.where(votes[np.arange(n_bags), second] > 0, voting[second], UNKNOWN)
-    given = {"second_labels": seconds, "instance_labels": codes[index.ravel()], "weights": drawn_weights}
-    bags = Bags(store, index.ravel(), offsets, bag_labels, classes, **given)
+    bags = bags._with(bag_labels=BagLabels.of(voting[votes.argmax(axis=1)], len(classes), seconds))
     return bags if background is None else bags.with_background(background)
 
 
@@ -212,36 +208,23 @@ def _draw_counts(
 
     counts = draw(slice(None))
     tied = tied_rows(counts)
-    tries = 0
-    while ties == "resample" and len(tied) and tries < MAX_TRIES:
+    for _ in range(MAX_TRIES if ties == "resample" else 0):
+        if len(tied) == 0:
+            break
         counts[tied] = draw(tied)
         tied = tied[tied_rows(counts[tied])]
-        tries += 1
     if len(tied) and ties != "lowest":
-        tied_now, cure = (
-            (f"still tied after {tries} tries", "") if ties == "resample" else ("tied", "ties='resample' or ")
-        )
-        raise InputError(
-            f"{len(tied)} of {n_bags} bags of {sizes.min()} are {tied_now} (majority proportions {low:g} to "
-            f"{high:g}, {n_classes} classes): use larger bags, another range, or {cure}ties='lowest'"
-        )
+        what = f"{len(tied)} of {n_bags} bags of {sizes.min()} are tied, whatever is drawn (majority proportions"
+        raise InputError(f"{what} {low:g} to {high:g}): use larger bags, another range, or ties='lowest'")
     return counts
-
-
-def _other_classes(background: str, classes: Sequence[str]) -> np.ndarray:
-    if background not in classes:
-        raise InputError(f"background {background!r} is not a class: use one of {', '.join(classes)}")
-    return np.array([c for c, name in enumerate(classes) if name != background])
 
 
 def _draw_background(n_bags: int, size: int, shares: tuple[float, float], rng: np.random.Generator) -> np.ndarray:
     """Return how many instances of each bag (b,) are background."""
     low, high = shares
     if not 0 <= low <= high < 1 or round(high * size) >= size:
-        raise InputError(
-            f"background shares from {low:g} to {high:g} of bags of {size}: use 0 <= LOW <= HIGH < 1, "
-            "so that some instances vote"
-        )
+        what = f"background shares from {low:g} to {high:g} of bags of {size}"
+        raise InputError(f"{what}: use 0 <= LOW <= HIGH < 1, so that some instances vote")
     return np.rint(size * rng.uniform(low, high, size=n_bags)).astype(np.int64)
 
 
@@ -271,14 +254,8 @@ def _check_enough(
         need, have = int(needs.max() if shared else needs.sum()), len(pool)
         if need <= have or (with_replacement and have):
             continue
-        cure = (
-            "use --with-replacement (with_replacement=True) or smaller bags"
-            if shared
-            else "use fewer bags, smaller bags, or shared=True"
-        )
-        cure = cure if have else "add instances of it or leave the class out"
-        unit = "one bag needs" if shared else "all bags together need"
-        raise InputError(f"class {name} has {have} instances in {part}, {unit} {need}: {cure}")
+        what = f"class {name} has {have} instances in {part}, {'one bag needs' if shared else 'all bags need'} {need}"
+        raise InputError(f"{what}: use smaller or fewer bags, with_replacement, or leave the class out")
 
 
 def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | None, float]:
@@ -295,13 +272,8 @@ def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | N
 
 
 def _check_prior(winner_prior: ArrayLike | None, n_classes: int) -> np.ndarray:
-    try:
-        prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"winner_prior {winner_prior!r}: give one number per class") from None
+    prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
     if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() == 0:
-        raise InputError(
-            f"winner_prior {prior.tolist()} does not fit {n_classes} classes: "
-            "give one non-negative weight per class, not all 0"
-        )
+        what = f"winner_prior {prior.tolist()} does not fit {n_classes} classes"
+        raise InputError(f"{what}: give one non-negative weight per class, not all 0")
     return prior / prior.sum()

@@ -37,6 +37,8 @@ class Segments:
     [[0.5], [3.0], [5.0]]
     """
 
+    size: int | None = None  # of every bag; None if they differ, or are not known
+    _host_sizes: np.ndarray | None = None
     _mixed = False  # whether the rows are in any order, as of ids
     _ids: Tensor | None = None
     _kept_sizes: Tensor | None = None
@@ -50,17 +52,17 @@ class Segments:
         weights: Tensor | None = None,
     ):
         """`device_sizes` are the same sizes as a tensor on the device of the rows (None: on the CPU)."""
-        try:
-            sizes = np.asarray(sizes, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"segments: {sizes!r} are not sizes: give a list of whole numbers") from None
+        sizes = np.asarray(sizes, dtype=np.int64)
         if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
-            found = np.atleast_1d(sizes).tolist()[:10]
-            raise InputError(f"segments need at least one size, and sizes of at least 1, got {found}")
-        self.n = int(sizes.sum())
-        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the size of every bag; None if they differ
-        self._host_sizes: np.ndarray | None = sizes
-        self.sizes = torch.from_numpy(sizes) if device_sizes is None else device_sizes  # (b,)
+            raise InputError(f"segments have sizes {sizes.tolist()}: give a list of whole numbers, at least 1")
+        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None
+        self._host_sizes = sizes
+        self._set_rows(
+            torch.from_numpy(sizes) if device_sizes is None else device_sizes, int(sizes.sum()), keep, weights
+        )
+
+    def _set_rows(self, sizes: Tensor, n: int, keep: Tensor | None, weights: Tensor | None) -> None:
+        self.n, self.sizes = n, sizes  # (b,)
         self.keep = None if keep is None else self._check_rows(keep)  # (n,) which rows are aggregated; None: all
         self.weights = None if weights is None else self._check_rows(weights)  # (n,) above 0; None: all are equal
 
@@ -72,9 +74,7 @@ class Segments:
         [[2.0], [1.0]]
         """
         segments = cls.__new__(cls)
-        segments.n, segments.size, segments.sizes, segments._host_sizes = n, None, sizes, None
-        segments.keep = None if keep is None else segments._check_rows(keep)
-        segments.weights = None if weights is None else segments._check_rows(weights)
+        segments._set_rows(sizes, n, keep, weights)
         return segments
 
     @classmethod
