@@ -11,7 +11,7 @@ import pytest
 
 from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
-from majority.run.study import cells, workers
+from majority.run.study import workers
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_loss.py"
 NO_METHOD = "from majority import register; register('vote')"
@@ -79,8 +79,8 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
 
 def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatch):
     """Each is a copy of this process that has forgotten its plugins: a new process takes seconds to start."""
-    train = cells.load_plugins
-    monkeypatch.setattr(cells, "load_plugins", lambda: (restore(), train()))
+    train = workers.load_plugins
+    monkeypatch.setattr(workers, "load_plugins", lambda: (restore(), train()))
     monkeypatch.setattr(workers, "CONTEXT", multiprocessing.get_context("fork"))
     words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "1", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")

@@ -16,18 +16,7 @@ from ..io.custom import ColumnNames
 from ..log import Log, no_log
 from ..predict.audit_figures import AuditFigures
 from ..predict.classifier import Classifier
-from .audit_files import (
-    ANSWERS,
-    DESIGN,
-    PAGE,
-    TO_LABEL,
-    AuditRecord,
-    answers_in,
-    figures_from,
-    read_record,
-    read_table,
-    write_record,
-)
+from .audit_files import ANSWERS, DESIGN, PAGE, TO_LABEL, AuditRecord, answers_in, figures_from, read_record, read_table
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_files, hash_of, open_population
 from .folder import classifier_file, fold_folders
@@ -79,15 +68,14 @@ def audit(
     >>> majority.audit(run, parts.test, labels=20).to_label.columns.tolist()[:4]
     ['id', 'bag', 'instance', 'answer']
     """
-    place = None if source is None or isinstance(source, Bags) else _absolute(str(source))
+    folder = run.folder if isinstance(run, TrainedRun) else run
     if isinstance(source, Bags):
-        loaded = run if isinstance(run, Classifier) else Classifier.load(_folder_of(run), device)
-        population = Population.of([(loaded, source)], seed)
-    elif isinstance(run, Classifier):
+        classifier = folder if isinstance(folder, Classifier) else Classifier.load(folder, device)
+        return Audit(*Population.of([(classifier, source)], seed).draw(labels, None, names))
+    if isinstance(folder, Classifier):
         raise InputError("audit of a classifier: give the bags, or the folder of its run")
-    else:
-        population = open_population(_folder_of(run), place, seed, names, device)
-    return Audit(*population.draw(labels, place, names))
+    place = None if source is None else _absolute(str(source))
+    return Audit(*open_population(Path(folder), place, seed, names, device).draw(labels, place, names))
 
 
 def write_audit(
@@ -120,27 +108,19 @@ def write_audit(
         cure = "audit again with another --out"
         raise InputError(f"{out / DESIGN} is the audit of another classifier or of bags that have changed: {cure}")
     if before is not None and (out / ANSWERS).is_file():
-        known = answers_in(record, read_table(out / ANSWERS), str(out / ANSWERS))
-        table["answer"] = [known.get(id, "") for id in table["id"]]
+        table["answer"] = table["id"].map(answers_in(record, read_table(out / ANSWERS), str(out / ANSWERS))).fillna("")
     out.mkdir(parents=True, exist_ok=True)
     write_audit_page(out / PAGE, record, table["answer"].tolist(), population, show_predictions)
     write_atomically(out / TO_LABEL, lambda draft: table.to_csv(draft, index=False))
-    write_record(out, record)
+    write_json(out / DESIGN, record.model_dump(mode="json") | {"checksum": record.checksum})
     which = f"{count_noun(labels, 'instance')} of {len(population.positions):,}"
     log(f"{which}: label them on {out / PAGE}, or in {out / TO_LABEL}")
     log(f"then: majority audit {run} --answers {out / ANSWERS}")
 
 
-def _folder_of(run: str | Path | TrainedRun) -> Path:
-    return run.folder if isinstance(run, TrainedRun) else Path(run)
-
-
 def _absolute(source: str) -> str:
     """A file or folder is found again from anywhere."""
     return source if source in built_in() else os.path.abspath(os.path.expanduser(source))
-
-
-# ---------------------------------------------------------------------- answers
 
 
 def report_audit(
@@ -150,8 +130,8 @@ def report_audit(
     design, and add those of the run's own bags to its report."""
     folder = answers[0].parent
     record = read_record(folder)
-    classifiers = classifier_files(run, record.source)
-    if record.classifier != hash_of([Classifier.load(path, "cpu") for path in classifiers]):
+    classifiers = {path: Classifier.load(path, "cpu") for path in classifier_files(run, record.source)}
+    if record.classifier != hash_of([*classifiers.values()]):
         what = f"{answers[0]} has answers to an audit of another run than {run}"
         raise InputError(f"{what}: give the run that {folder} was made for")
     figures = figures_from(record, answers)
@@ -159,8 +139,7 @@ def report_audit(
     log(str(figures))
     write_json(folder / AUDIT_FIGURES, content)
     if calibrate:
-        for path in classifiers:
-            classifier = Classifier.load(path, "cpu")
+        for path, classifier in classifiers.items():
             classifier.temperature = figures.temperature
             classifier.save(path, about={"calibrated by": record.audit})
         log(f"log-probabilities of this classifier are divided by {figures.temperature:.2f} from now on")

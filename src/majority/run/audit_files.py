@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError
-from ..files import read_json, write_json
+from ..files import read_json
 from ..io.custom import ColumnNames
 from ..io.custom.corrections import read_filled
 from ..predict.agreement import agreement_of
@@ -51,10 +51,6 @@ class AuditRecord(BaseModel):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
-
-
-def write_record(folder: Path, record: AuditRecord) -> None:
-    write_json(folder / DESIGN, record.model_dump(mode="json") | {"checksum": record.checksum})
 
 
 def read_record(folder: Path) -> AuditRecord:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.bags import Bags
 from ..files import write_text
 from ..io import CustomBags
 from ..io.custom.images import read_image
@@ -18,7 +19,7 @@ from .report.blocks import fill, script
 from .report.figures import png_data_uri
 
 LARGEST = 320  # pixels of the longer side of a picture
-FRAME = (209, 52, 91)  # colour around an instance in its surroundings
+FRAME = "#d1345b"  # colour around an instance in its surroundings
 MOST_POINTS = 3_000  # of a map
 MAP_SIDE = 260
 MOST_FEATURES = 60  # columns of a table that are shown
@@ -30,32 +31,37 @@ def write_audit_page(
     path: Path, record: AuditRecord, answers: list[str], population: Population, show_predictions: bool = False
 ) -> None:
     """Write the page; answers that are not empty are filled in."""
-    images = population.bags.store.ndim == 4
+    bags, source = population.bags, population.source
+    images = bags.store.ndim == 4
     listed, features = (np.empty(0, np.int64), []) if images else typical_ranges(population)
     side = _side_of_images(population) if images else None
     items = []
     for number, position in enumerate(population.drawn(len(record.bags)).tolist()):
-        at = int(population.bags.index[position])
+        at = int(bags.index[position])
         item: dict[str, Any] = {"id": record.ids[number], "bag": record.bags[number], "answer": answers[number]}
         item["instance"] = record.instances[number]
         if images:
             picture = _picture(population, at)
             item |= {"image": png_data_uri(picture), "size": [picture.shape[1], picture.shape[0]]}
         else:
-            item["values"] = [_short(value) for value in np.asarray(population.bags.store[at])[listed]]
-        if population.source is not None and population.source.paths is not None:
-            item["path"] = str(population.source.paths[at])
-        around = None if side is None else _surroundings(population, position, side)
-        if around is not None:
+            item["values"] = [_short(value) for value in np.asarray(bags.store[at])[listed]]
+        if source is not None and source.paths is not None:
+            item["path"] = str(source.paths[at])
+        if side is not None and (around := _surroundings(bags, position, side)) is not None:
             item["surroundings"] = png_data_uri(around)
-        if population.bags.coordinates is not None:
-            item["map"] = _map(population, position)
+        if bags.coordinates is not None:
+            item["map"] = _map(bags, position)
         if show_predictions:
             item["prediction"] = population.classes[int(np.argmax(record.probabilities[number]))]
         items.append(item)
-    content = {"audit": record.audit, "classes": population.classes, "cannot_tell": CANNOT_TELL, "other": OTHER}
-    page = {"data": content | {"items": items, "features": features}}
-    write_text(path, fill("audit.html.jinja", page | script("audit.js")))
+    data: dict[str, Any] = {
+        "audit": record.audit,
+        "classes": population.classes,
+        "cannot_tell": CANNOT_TELL,
+        "other": OTHER,
+    }
+    data |= {"items": items, "features": features}
+    write_text(path, fill("audit.html.jinja", {"data": data} | script("audit.js")))
 
 
 def _short(value: float) -> float:
@@ -116,41 +122,39 @@ def _side_of_images(population: Population) -> float | None:
     return usual_spacing(population.bags) or (width if places.dtype.kind in "iu" else None)
 
 
-def _surroundings(population: Population, position: int, side: float) -> np.ndarray | None:
+def _surroundings(bags: Bags, position: int, side: float) -> np.ndarray | None:
     """What the other images of its bag show around an instance: three times as wide and high, with a frame. None if no
     other image is near."""
-    bags, places = population.bags, population.bags.coordinates
-    assert places is not None
-    height, width, channels = bags.store.shape[1:]
-    bag = bags.bag_of(position)
-    of_bag = np.append(np.arange(bags.offsets[bag], bags.offsets[bag + 1]), position)  # itself once more, on top
-    steps = (places[of_bag].astype(float) - places[position]) / side
-    if places.dtype.kind == "f":  # y upwards, as on maps
-        steps[:, 1] *= -1
+    from PIL import Image, ImageDraw
+
+    height, width = bags.store.shape[1:3]
+    of_bag, steps = _places_around(bags, position)
+    steps = steps / side
     near = (np.abs(steps) < 2).all(axis=1)
     if (of_bag[near] == position).all():
         return None
-    sheet = np.full((5 * height, 5 * width, channels), 255, np.uint8)
-    for i, (x, y) in zip(of_bag[near], np.round((steps[near] + 2) * [width, height]).astype(int), strict=True):
-        sheet[y : y + height, x : x + width] = bags.store[int(bags.index[i])]
-    shown = np.array(np.broadcast_to(sheet[height:-height, width:-width], (3 * height, 3 * width, 3)))
-    frame = np.zeros(shown.shape[:2], bool)
-    frame[height - 1 : 2 * height + 1, width - 1 : 2 * width + 1] = True
-    frame[height : 2 * height, width : 2 * width] = False
-    shown[frame] = FRAME
-    return shown
+    shown = Image.new("RGB", (3 * width, 3 * height), "white")
+    for i, (x, y) in zip(of_bag[near], np.round((steps[near] + 1) * [width, height]).astype(int).tolist(), strict=True):
+        image = np.broadcast_to(bags.store[int(bags.index[i])], (height, width, 3))
+        shown.paste(Image.fromarray(np.ascontiguousarray(image)), (x, y))
+    ImageDraw.Draw(shown).rectangle((width - 1, height - 1, 2 * width, 2 * height), outline=FRAME)
+    return np.asarray(shown)
 
 
-def _map(population: Population, position: int) -> dict[str, Any]:
-    """The instances of the bag as points of a small map, in pixels; the instance itself is the first."""
-    bags = population.bags
-    bag = bags.bag_of(position)
-    of_bag = np.arange(bags.offsets[bag], bags.offsets[bag + 1])
-    of_bag = of_bag[:: -(-len(of_bag) // MOST_POINTS)]
+def _map(bags: Bags, position: int) -> dict[str, Any]:
+    """Some instances of the bag as points of a small map, in pixels; the instance itself is the first."""
+    of_bag, steps = _places_around(bags, position)
+    shown = steps[[-1, *range(0, len(of_bag) - 1, (len(of_bag) - 2) // MOST_POINTS + 1)]]
+    low, span = shown.min(axis=0), max(float(np.ptp(shown, axis=0).max()), 1e-9)
     assert bags.coordinates is not None
-    places = bags.coordinates[np.append(position, of_bag)].astype(float)
-    span = max(np.ptp(places, axis=0).max(), 1e-9)
-    pixels = np.round((places - places.min(axis=0)) / span * MAP_SIDE, 1)
-    if bags.coordinates.dtype.kind == "f":  # y upwards, as on maps
-        pixels[:, 1] = MAP_SIDE - pixels[:, 1]
-    return {"points": pixels.tolist(), "x": _short(places[0, 0]), "y": _short(places[0, 1])}
+    x, y = map(_short, bags.coordinates[position])
+    return {"points": np.round((shown - low) / span * MAP_SIDE, 1).tolist(), "x": x, "y": y}
+
+
+def _places_around(bags: Bags, position: int) -> tuple[np.ndarray, np.ndarray]:
+    """The instances of its bag and, once more, the instance itself; where they are from it, with y downwards."""
+    assert bags.coordinates is not None
+    bag = bags.bag_of(position)
+    of_bag = np.append(np.arange(bags.offsets[bag], bags.offsets[bag + 1]), position)
+    steps = bags.coordinates[of_bag].astype(float) - bags.coordinates[position]
+    return of_bag, steps * [1, -1] if bags.coordinates.dtype.kind == "f" else steps  # on maps y is upwards

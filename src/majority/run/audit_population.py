@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.bags import Bags
-from ..data.columns import offsets_of
+from ..data.joining import join
 from ..errors import InputError
 from ..io import Source
 from ..io.custom import ColumnNames
@@ -23,6 +23,7 @@ from .audit_files import AuditRecord
 from .data import make_parts
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
 from .instance_labels import trained_instances
+from .maps import probabilities_of
 from .reopen import open_bags, open_classifier, reopen
 
 if TYPE_CHECKING:
@@ -53,15 +54,19 @@ class Population:
         """Bags, each with the classifier that is audited on them: one, or that of each fold. Instances that it has
         learned by their label, given by bag and number, are not drawn."""
         classifier = pairs[0][0]
-        probabilities = np.concatenate([_probabilities(*pair) for pair in pairs])
+        probabilities = np.concatenate([probabilities_of(*pair, calibrated=False) for pair in pairs])
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
         bags = _joined([bags for _, bags in pairs])
         labels = bags.labels if bags.classes == tuple(classifier.classes) else None
-        positions = _positions_without(learned, bags, source)
-        features = range(bags.store.shape[1]) if bags.store.ndim == 2 else ()
+        positions = np.arange(len(bags.index))
+        if learned:
+            numbers = instance_numbers(bags, positions, source).astype(str)
+            names = zip(np.array(bags.bag_names())[bags.ids], numbers, strict=True)
+            positions = np.flatnonzero([name not in learned for name in names])
         return cls(
             hash_of([classifier for classifier, _ in pairs]),
             tuple(map(str, classifier.classes)),
-            classifier.columns or tuple(f"feature {i}" for i in features),
+            classifier.columns or tuple(f"feature {i}" for i in range(bags.store.shape[1])),
             bags,
             probabilities,
             positions,
@@ -82,8 +87,7 @@ class Population:
             raise InputError(f"{labels} labels: give {LEAST_LABELS} to {n:,}, the number of instances (--labels)")
         if design.seed < 0:
             raise InputError(f"seed {design.seed}: give 0 or more (--seed)")
-        drawn = self.drawn(labels)
-        at, bag_names = bags.index[drawn], bags.bag_names()
+        drawn, bag_names = self.drawn(labels), bags.bag_names()
         identity = hashlib.sha256(f"{self.classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
         record = AuditRecord(
             audit=identity.hexdigest()[:8],
@@ -99,9 +103,9 @@ class Population:
         )
         table: dict[str, Any] = {"id": record.ids, "bag": record.bags, "instance": record.instances, "answer": ""}
         if self.source is not None and self.source.paths is not None:
-            table["path"] = self.source.paths[at]
+            table["path"] = self.source.paths[bags.index[drawn]]
         elif bags.store.ndim == 2:
-            table |= dict(zip(self.columns, np.asarray(bags.store[at]).T, strict=True))
+            table |= dict(zip(self.columns, np.asarray(bags.store[bags.index[drawn]]).T, strict=True))
         return record, pd.DataFrame(table)
 
 
@@ -110,34 +114,35 @@ def open_population(
 ) -> Population:
     """The test bags of a run, or of all folds, each with the classifier that has not seen them; or all bags of another
     source, which need no labels."""
-    folds = fold_folders(folder) or [folder]
+    learned = trained_instances(folder, source)
     if source is not None:
         classifier_files(folder, source)  # an error for the folder of a cross-validation
         classifier, by_part, opened = open_bags(
             folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
         )
-        place, pairs = Path(source), [(classifier, bags) for bags in by_part.values()]
-    else:
-        classifier, parts, opened = reopen(folds[0], device=device)
-        if parts.test is None:
-            raise InputError(f"{folder} has no test bags: give bags that it was not trained on as SOURCE")
-        place, pairs = Path(source_of(read_config(folds[0]))), [(classifier, parts.test)]
-        for fold in folds[1:]:
-            test = make_parts(read_config(fold).run, opened).test
-            assert test is not None  # every fold has test bags
-            pairs.append((open_classifier(fold, device), test))
-    return Population.of(pairs, seed, opened, place.expanduser(), trained_instances(folder, source))
+        pairs = [(classifier, bags) for bags in by_part.values()]
+        return Population.of(pairs, seed, opened, Path(source).expanduser(), learned)
+    first, *others = fold_folders(folder) or [folder]
+    classifier, parts, opened = reopen(first, device=device)
+    if parts.test is None:
+        raise InputError(f"{folder} has no test bags: give bags that it was not trained on as SOURCE")
+    pairs = [(classifier, parts.test)]
+    for fold in others:
+        test = make_parts(read_config(fold).run, opened).test
+        assert test is not None  # every fold has test bags
+        pairs.append((open_classifier(fold, device), test))
+    return Population.of(pairs, seed, opened, Path(source_of(read_config(first))).expanduser(), learned)
 
 
 def classifier_files(folder: Path, source: str | None) -> list[Path]:
     """Those that are audited on bags of this source; None: on the test bags of the run, or of each fold."""
     folds = fold_folders(folder)
-    if folds and source is not None:
+    if source is None:
+        return [finished_file(fold, CLASSIFIER) for fold in folds or [folder]]
+    if folds:
         cure = f"leave out SOURCE, to audit all folds on their test bags, or give one run, such as {folds[0]}"
         raise InputError(f"{folder} holds the runs of a cross-validation: {cure}")
-    if source is not None:
-        return [classifier_file(folder)]
-    return [finished_file(fold, CLASSIFIER) for fold in folds or [folder]]
+    return [classifier_file(folder)]
 
 
 def hash_of(classifiers: Sequence[Classifier]) -> str:
@@ -150,34 +155,10 @@ def hash_of(classifiers: Sequence[Classifier]) -> str:
     return digest.hexdigest()
 
 
-def _probabilities(classifier: Classifier, bags: Bags) -> np.ndarray:
-    found = np.empty((len(bags.index), len(classifier.classes)))
-    for numbers, probabilities in classifier.stream(bags, calibrated=False):
-        found[bags.positions(numbers)] = probabilities
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
-
-
-def _positions_without(learned: Set[tuple[str, str]], bags: Bags, source: Source | None) -> np.ndarray:
-    everything = np.arange(len(bags.index))
-    if not learned:
-        return everything
-    numbers = instance_numbers(bags, everything, source).astype(str)
-    names = zip(np.array(bags.bag_names())[bags.ids], numbers, strict=True)
-    return np.flatnonzero([name not in learned for name in names])
-
-
 def _joined(parts: Sequence[Bags]) -> Bags:
-    """The bags of all parts, which share a store."""
-    first = parts[0]
+    """The bags of all parts, which share a store, with their names and coordinates."""
     if len(parts) == 1:
-        return first
+        return parts[0]
+    names = np.array([name for bags in parts for name in bags.bag_names()])
     places = [bags.coordinates for bags in parts if bags.coordinates is not None]
-    return Bags(
-        first.store,
-        np.concatenate([bags.index for bags in parts]),
-        offsets_of(np.concatenate([bags.sizes for bags in parts])),
-        np.concatenate([bags.labels for bags in parts]),
-        first.classes,
-        coordinates=np.concatenate(places) if places else None,
-        names=[name for bags in parts for name in bags.bag_names()],
-    )
+    return join(parts)._with(names=names, coordinates=np.concatenate(places) if places else None)

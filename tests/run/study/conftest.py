@@ -3,7 +3,7 @@ from contextlib import contextmanager
 import pytest
 
 from majority.recipes import RECIPES, TaskInfo
-from majority.run.study import cells, workers
+from majority.run.study import workers
 
 
 class InProcessWorker:
@@ -11,10 +11,10 @@ class InProcessWorker:
 
     def __init__(self, environment, device):
         self.device = device
-        cells.OPENED.clear()  # as in a new process
+        workers.OPENED.clear()  # as in a new process
 
     def train(self, folder, cell, trackers):
-        return cells.train_cell(cell, folder, self.device, trackers)
+        return workers.train_cell(cell, folder, self.device, trackers)
 
     def kill(self):
         pass

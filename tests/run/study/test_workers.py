@@ -16,7 +16,7 @@ import torch
 from majority.run.config import RunConfig
 from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import Cell, FinishedCell, cells, live, run_cells, workers
+from majority.run.study import Cell, FinishedCell, live, run_cells, workers
 from majority.run.study.figures import StudyFigures
 from majority.run.study.grid import study_cells
 from majority.run.study.live import show_cells
@@ -190,7 +190,7 @@ def forks(monkeypatch):
 
 def do_in_the_process(monkeypatch, tmp_path, actions):
     """What training does in place of a cell, by the name of its folder; processes are listed in a file."""
-    plain = cells.train
+    plain = workers.train
 
     def train(experiment, folder, device, trackers):
         with (tmp_path / "processes").open("a") as file:
@@ -200,7 +200,7 @@ def do_in_the_process(monkeypatch, tmp_path, actions):
             action()
         plain(experiment, folder, device, trackers)
 
-    monkeypatch.setattr(cells, "train", train)
+    monkeypatch.setattr(workers, "train", train)
 
 
 def processes_of(tmp_path):

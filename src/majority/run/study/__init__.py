@@ -1,7 +1,6 @@
 """Studies: sources x scenarios x methods x folds, each cell a run folder, summarised in one table."""
 
-from .cells import Cell, FinishedCell
 from .grid import run_study
-from .workers import run_cells
+from .workers import Cell, FinishedCell, run_cells
 
 __all__ = ["Cell", "FinishedCell", "run_cells", "run_study"]

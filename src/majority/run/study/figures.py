@@ -229,7 +229,7 @@ def _order(line: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _place_of_method(name: str) -> tuple[int, str]:
-    return _place(name.partition(" (")[0], list(METHODS))
+    return _place(name.partition(" (")[0], [*METHODS])
 
 
 def _place(name: str, names: Sequence[str]) -> tuple[int, str]:

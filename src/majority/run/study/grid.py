@@ -31,11 +31,10 @@ from ..record import CONFIG, Recorded
 from ..shards import Shard
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
-from .cells import Cell, FinishedCell
 from .live import show_cells
 from .results import Result, row_name
 from .tables import write_tables
-from .workers import run_cells, shard_lock
+from .workers import Cell, FinishedCell, run_cells, shard_lock
 
 STUDY = "study.json"
 METHOD_OPTION = "option."  # before the name of a method's option that varies

@@ -1,13 +1,12 @@
-"""The progress of a study: a line per finished cell and, on a terminal, a bar per running cell and one of all."""
+"""The progress of a study: a line per finished cell and, on a terminal, a bar with the running cells."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...files import read_json
 from ...log import Log
@@ -15,11 +14,7 @@ from ...recipes.running import STAGES
 from ...training.checkpoint import METRICS
 from ...training.progress import SECONDS_APART
 from ..record import CONFIG
-from .cells import FinishedCell
-from .workers import State, Watch
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from .workers import FinishedCell, State, Watch
 
 CONTINUES = "Ctrl-C stops; repeat the same command to continue"
 
@@ -29,15 +24,18 @@ def show_cells(log: Log) -> Iterator[Watch]:
     """Yield the function that shows the progress of cells; see `workers.run_cells`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.table import Column
 
     console = Console(stderr=True, markup=False, emoji=False)
-    name = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
-    columns = (name, BarColumn(12), TextColumn("{task.fields[epoch]}"), TimeElapsedColumn(), TimeRemainingColumn())
-    look = {"console": console, "transient": True, "expand": True, "disable": not console.is_terminal}
-    bars = Progress(*columns, **look, speed_estimate_period=10**6)  # type: ignore[arg-type]
-    tasks: dict[Path | None, TaskID] = {}
-    begun, said = False, time.monotonic()
+    columns = (
+        BarColumn(12),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    bars = Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=10**6
+    )
+    bar, begun, said = bars.add_task("", total=None), False, time.monotonic()
 
     def watch(state: State, cell: FinishedCell | None) -> None:
         nonlocal begun, said
@@ -47,32 +45,22 @@ def show_cells(log: Log) -> Iterator[Watch]:
         if cell is not None:
             log(finished_line(state, cell))
             return
-        epochs = {folder: _epochs(folder) for folder in [*state.running]}
-        _update(bars, tasks, state, epochs)
-        if bars.disable and epochs and time.monotonic() - said >= SECONDS_APART:
+        epochs = {os.path.relpath(folder, state.out): _epochs(folder) for folder in [*state.running]}
+        shown = [
+            f"{name} epoch {done} of {planned}" if done else f"{name} starting"
+            for name, (done, planned) in epochs.items()
+        ]
+        failed = sum(cell.result is None for cell in state.finished.values())
+        about = f"{len(state.finished) - failed} of {len(state.cells)} cells done" + f", {failed} failed" * bool(failed)
+        done = len(state.finished) + sum(done / planned for done, planned in epochs.values())
+        words = "\n".join([about, *shown, CONTINUES])
+        bars.update(bar, completed=done, total=len(state.cells), description=words)
+        if bars.disable and shown and time.monotonic() - said >= SECONDS_APART:
             said = time.monotonic()
-            log("running: " + ", ".join(f"{_name(state, folder)} {_text(*epochs[folder])}" for folder in epochs))
+            log(f"running: {', '.join(shown)}")
 
     with bars:
         yield watch
-
-
-def _update(
-    bars: Progress, tasks: dict[Path | None, TaskID], state: State, epochs: Mapping[Path, tuple[int, int]]
-) -> None:
-    """A bar for all cells (None), and one for each that is running."""
-    if None not in tasks:
-        tasks[None] = bars.add_task("", epoch="", total=len(state.cells), completed=len(state.finished))
-    for folder in tasks.keys() - epochs.keys() - {None}:
-        bars.remove_task(tasks.pop(folder))
-    for folder, (done, planned) in epochs.items():
-        if folder not in tasks:
-            tasks[folder] = bars.add_task(_name(state, folder), epoch="")
-        bars.update(tasks[folder], completed=done, total=planned, epoch=_text(done, planned))
-    failed = sum(cell.result is None for cell in state.finished.values())
-    about = f"{len(state.finished) - failed} of {len(state.cells)} cells done" + f", {failed} failed" * bool(failed)
-    done_of_all = len(state.finished) + sum(done / planned for done, planned in epochs.values())
-    bars.update(tasks[None], completed=done_of_all, description=f"{about}; {CONTINUES}")
 
 
 def finished_line(state: State, cell: FinishedCell) -> str:
@@ -84,10 +72,6 @@ def finished_line(state: State, cell: FinishedCell) -> str:
     return f"{place}{shown}{cell.result['epochs']} epochs, {cell.result['seconds']:.1f} s"
 
 
-def _name(state: State, folder: Path) -> str:
-    return os.path.relpath(folder, state.out)
-
-
 def _epochs(folder: Path) -> tuple[int, int]:
     """Epochs trained and planned, from the files of a run; 0 of 1 before it has started."""
     if not (folder / CONFIG).exists():
@@ -95,7 +79,3 @@ def _epochs(folder: Path) -> tuple[int, int]:
     planned = int(read_json(folder / CONFIG)["planned_epochs"])
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     return sum(metrics.read_bytes().count(b"\n") for metrics in files), planned
-
-
-def _text(done: int, planned: int) -> str:
-    return f"epoch {done} of {planned}" if done else "starting"

@@ -90,24 +90,12 @@ def _plots(figures: StudyFigures) -> dict[str, str]:
 
 
 def _about(figures: StudyFigures) -> dict[str, str]:
-    runs = figures.runs
-
-    def listed(name: str) -> str:
-        return ", ".join(sorted({str(result[name]) for result in figures.results if result.get(name) is not None}))
-
-    about = {
-        "finished cells": f"{len(figures.results):,}",
-        "sources": ", ".join(runs["source"].unique()),
-        "scenarios": ", ".join(filter(None, runs["scenario"].unique())),
-        "methods": ", ".join(figures.methods),
-        "folds": listed("fold"),
-        "seeds": listed("seed"),
-        "recipe": "; ".join(str(Setting(*names)) for names, _ in split(runs, ["recipe", "changed"])),
-        "training time": format_seconds(runs["seconds"].sum()),
-        "hardware": listed("hardware"),
-        "made with majority": listed("version"),
-    }
-    return {name: value for name, value in about.items() if value}
+    about = {"finished cells": f"{len(figures.results):,}"}
+    for name in ("source", "scenario", "method", "fold", "seed", "hardware", "version"):
+        found = {str(result[name]) for result in figures.results if result.get(name) is not None}
+        about |= {name: ", ".join(sorted(found))} if found else {}
+    about["recipe"] = "; ".join(str(Setting(*names)) for names, _ in split(figures.runs, ["recipe", "changed"]))
+    return about | {"training time": format_seconds(figures.runs["seconds"].sum())}
 
 
 def _curves(figures: StudyFigures) -> str:

@@ -1,4 +1,4 @@
-"""Workers that train the cells of a study side by side: processes on this machine, or tasks on a Ray cluster."""
+"""The cells of a study are trained side by side: by processes on this machine, or by tasks on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -8,31 +8,53 @@ import signal
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import torch
 
 from ...cores import usable_cores
 from ...data.device import choose_device
-from ...files import append
-from ...io import describe, load
+from ...errors import InputError, TrainingError
+from ...files import append, retry_while_busy
+from ...io import Source, describe, load
+from ...registry import load_plugins
 from ..cluster import LOCAL, LostTaskError, connect
-from ..data import path_of
-from ..experiment import finished_result
-from ..folder import LOCK
+from ..config import Reading, RunConfig
+from ..data import open_source, path_of
+from ..experiment import How, finished_result, run_experiment
+from ..folder import LOCK, read_result
 from ..shards import Shard
-from .cells import Cell, FinishedCell, train_cell
+from ..trackers import create_trackers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
 POLL_SECONDS = 0.5
 CONTEXT = multiprocessing.get_context("spawn")
 DIED = "its process was killed, perhaps because memory ran out: use fewer --jobs"
+
+
+@dataclass(frozen=True)
+class Cell:
+    config: RunConfig
+    varied: dict[str, Any] = field(default_factory=dict)  # the options by which a study tells its cells apart
+
+
+@dataclass(frozen=True)
+class FinishedCell:
+    """A cell that has ended: its result, or the reason of its failure in one line."""
+
+    folder: Path
+    result: dict[str, Any] | None = None
+    failure: str | None = None
+    details: str = ""  # of a failure: the traceback
 
 
 @dataclass
@@ -124,6 +146,41 @@ def failures_name(shard: Shard | None) -> str:
 def shard_lock(shard: Shard | None) -> str:
     """The name of the lock file that a command holds in the folder of the study."""
     return LOCK if shard is None else f".shard-{shard.file_name}{LOCK}"
+
+
+# ---------------------------------------------------------------------- one cell, in a process that trains many
+
+
+OPENED: dict[str, Source] = {}  # the source of the last cell of this process, for the next
+
+
+def train(cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
+    bags = cell.config.bags
+    name = bags.model_dump_json(include=Reading.model_fields.keys() | {"source"})
+    if name not in OPENED:
+        OPENED.clear()  # free the memory of one source before the next is read
+        OPENED[name] = open_source(bags)
+    run_experiment(cell.config, folder, How(device, callbacks=create_trackers(trackers)), OPENED[name], cell.varied)
+
+
+def train_cell(
+    cell: Cell, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
+) -> FinishedCell:
+    """In a process that trains many cells. A failure has details if it was unexpected.
+
+    With `keep_trying`, a folder in which another process works is waited for: on a cluster, the node of an earlier
+    attempt may be unreachable, but its process still alive for a while.
+    """
+    attempt = partial(train, cell, folder, device, trackers)
+    try:
+        load_plugins()
+        retry_while_busy(attempt) if keep_trying else attempt()
+        return FinishedCell(folder, read_result(folder))
+    except (InputError, TrainingError) as error:
+        return FinishedCell(folder, failure=str(error))
+    except (Exception, SystemExit) as error:
+        failure = f"{type(error).__name__}: {error}".splitlines()[0]
+        return FinishedCell(folder, failure=failure, details=traceback.format_exc())
 
 
 # ---------------------------------------------------------------------- processes on this machine
