@@ -13,7 +13,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import sys
@@ -23,7 +22,6 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +41,6 @@ class Counts:
     failures: dict[str, str] = field(default_factory=dict)  # place -> what happened first there
     at_place: Counter[str] = field(default_factory=Counter)
     peak_growth: int = 0  # the most bytes that one input took
-    kept: int = 0  # bytes by which the process has grown after all inputs
 
     def fail(self, place: str, details: str) -> None:
         self.at_place[place] += 1
@@ -51,17 +48,8 @@ class Counts:
 
 
 def _memory(name: str) -> int:
-    """Of this process, in bytes: now (VmRSS), or the most since it was reset (VmHWM). Elsewhere than on Linux, the most
-    since the start."""
-    try:
-        return int(re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _reset_peak() -> None:
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+    """Of this process, in bytes: now (VmRSS), or the most since it was reset (VmHWM)."""
+    return int(re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
 
 
 def _snapshot(folder: Path) -> dict[str, tuple[int, int]]:
@@ -92,12 +80,9 @@ def check_seeds(targets: list[Target], seeds: Path) -> None:
 
 def fuzz(targets: list[Target], seeds: Path, seed: int, budget: Callable[[int], bool]) -> Counts:
     """Try inputs, one target after the other, while budget(number of inputs so far) holds."""
-    from majority.errors import InputError, TrainingError
-
     rng, counts = random.Random(seed), Counts()
     work = Path(tempfile.mkdtemp(dir=seeds.parent, prefix="work-"))
     present: dict[str, dict[str, tuple[int, int]]] = {}
-    at_start = _memory("VmRSS")
     signal.signal(signal.SIGALRM, _raise_hang)
     number = 0
     try:
@@ -113,35 +98,22 @@ def fuzz(targets: list[Target], seeds: Path, seed: int, budget: Callable[[int], 
             (copy / target.file).write_bytes(changed)
             before = _snapshot(copy)
             counts.inputs[target.name] += 1
-            ending = "a result"
             base = _memory("VmRSS")
-            _reset_peak()
-            signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    ending = "a message" if target.call(copy) == 2 else "a result"
-            except (InputError, TrainingError):
-                ending = "a message"
-            except Hang:
-                ending = "a hang"
-                counts.fail(f"hang: {target.name}", _keep(work, target, changed, number, "no end"))
-            except BaseException as error:
-                ending = "a traceback"
-                counts.fail(_place(error), _keep(work, target, changed, number, traceback.format_exc()))
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+            ending, problem = _call(target, copy)
+            after, growth = _snapshot(copy), _memory("VmHWM") - base
             counts.endings[ending] += 1
-            if ending == "a message" and _snapshot(copy) != before:
-                difference = sorted(set(_snapshot(copy).items()) ^ set(before.items()))
-                counts.endings["files changed after a message"] += 1
-                details = _keep(work, target, changed, number, str(difference))
-                counts.fail(f"changed: {target.name}: {difference[0][0]}", details)
-            growth = _memory("VmHWM") - base
             counts.peak_growth = max(counts.peak_growth, growth)
-            if growth > MEMORY_BYTES:
-                details = _keep(work, target, changed, number, f"{growth / 2**20:.0f} MiB")
-                counts.fail(f"memory: {target.name}", details)
+            if ending == "a message" and after != before:
+                difference = sorted(set(after.items()) ^ set(before.items()))
+                problem = f"changed: {target.name}: {difference[0][0]}", str(difference)
+            elif growth > MEMORY_BYTES:
+                problem = f"memory: {target.name}", f"{growth / 2**20:.0f} MiB"
+            if problem:
+                place, details = problem
+                kept = seeds.parent / f"failed-{number}-{Path(target.file).name}"  # to look at it
+                kept.write_bytes(changed)
+                counts.fail(place, f"{target.name}; input {number}, kept as {kept}\n{details}")
             (copy / target.file).write_bytes(original)
             if ending == "a message":
                 present[target.folder] = _snapshot(copy)
@@ -149,15 +121,26 @@ def fuzz(targets: list[Target], seeds: Path, seed: int, budget: Callable[[int], 
                 present.pop(target.folder, None)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    counts.kept = _memory("VmRSS") - at_start
     return counts
 
 
-def _keep(work: Path, target: Target, content: bytes, number: int, details: str) -> str:
-    """Keep the input beside the seeds, to look at it."""
-    kept = work.parent / f"failed-{number}-{Path(target.file).name}"
-    kept.write_bytes(content)
-    return f"{target.name}; input {number}, kept as {kept}\n{details}"
+def _call(target: Target, copy: Path) -> tuple[str, tuple[str, str] | None]:
+    """How it ends; and, if that is wrong, where, and what happened there."""
+    from majority.errors import InputError, TrainingError
+
+    signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ("a message" if target.call(copy) == 2 else "a result"), None
+    except (InputError, TrainingError):
+        return "a message", None
+    except Hang:
+        return "a hang", (f"hang: {target.name}", "no end")
+    except BaseException as error:
+        return "a traceback", (_place(error), traceback.format_exc())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _place(error: BaseException) -> str:
@@ -191,7 +174,6 @@ def main() -> None:
         "endings": dict(counts.endings),
         "places of failures": len(counts.failures),
         "most memory of one input, MiB": round(counts.peak_growth / 2**20),
-        "memory kept after all inputs, MiB": round(counts.kept / 2**20),
         "CPU seconds": round(time.process_time() - started),
         "inputs by target": dict(counts.inputs),
     }

@@ -48,9 +48,7 @@ def write_report(
     path, name = folder / REPORT, PART_NAMES[part]
     title = f"{Path(record.run.bags.source).name} · {record.method}"
     figures = result.get(part) or {}
-    if source is None:
-        write_model_card(folder, record, result, classifier, parts)
-    else:
+    if source is not None:
         place = Path(source) if source in names() else user_path(source).absolute()
         path, name = folder / f"report-{place.stem}.html", str(Path(*place.parts[-2:]))
         title, figures = f"{title} · {name}", summary_with_intervals(classified.outcome())
@@ -85,6 +83,8 @@ def write_report(
     shown += [Section("run", "Run", "The run", of_run)]
     shown += [Section("curves", "Curves", "Learning curves", _curves(read_history(folder / METRICS), result, own))]
     write_text(path, page("run", title, shown))
+    if own:
+        write_model_card(folder, record, result, classifier, parts)
     return path
 
 
