@@ -5,21 +5,21 @@ Commands and their options are those of `majority COMMAND --help`; options of a 
 
 from __future__ import annotations
 
-import inspect
-import re
+import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType
+from typing import get_args
 
-from cyclopts import Parameter
+from cyclopts import App
+from cyclopts.argument import Argument
 
 from majority.cli.app import COMMANDS, Command
 from majority.run.config import MACHINE, OPTIONS
-from majority.run.config_errors import allowed
-from majority.run.config_file import settings_page
-from majority.run.options import Option
+from majority.run.options import Option, allowed
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
+HEAD = "| Option | Takes | Default | Meaning |\n|---|---|---|---|"
 BEGIN, END = "<!-- made by scripts/reference.py -->\n", "<!-- end -->\n"
 EXAMPLES = {
     "demo": "demo demo",
@@ -44,48 +44,49 @@ def commands_page() -> str:
 
 
 def _command(name: str, command: Command) -> str:
-    about = re.sub(r"(?<!\n)\n(?!\n) *", " ", inspect.getdoc(command.function) or "")
-    parameters = inspect.signature(command.function, eval_str=True).parameters.values()
-    rows = [_row(parameter) for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    app = App(default_command=command.function)
+    found = app.assemble_argument_collection(parse_docstring=True)
+    rows = [_row(each) for each in found if each.field_info.kind is not each.field_info.VAR_KEYWORD]
     for option in command.takes().values() if command.takes else ():
         if not command.in_file or option.name not in OPTIONS | MACHINE:
-            rows.append((f"`--{option.in_command}`", allowed(option.field), default_of(option), option.about))
-    table = "| Option | Takes | Default | Meaning |\n|---|---|---|---|\n"
-    table += "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    parts = [f"## `majority {name}`", about]
+            rows.append(_option(option))
+    parts = [f"## `majority {name}`", command.about]
     if name in EXAMPLES:
         parts.append(f"```sh\nmajority {EXAMPLES[name]}\n```")
     if rows:
-        parts.append(table)
+        parts.append("\n".join([HEAD, *rows]))
     if command.in_file:
         parts.append(
-            "It also takes the [options of a run](settings.md#options-of-a-run), and `--config FILE` with any of these "
-            f"options. `majority {name} --help all` prints all of them."
+            "It also takes the [options of a run](settings.md#options-of-a-run). "
+            f"`majority {name} --help all` prints all of them."
         )
     return "\n\n".join(parts)
 
 
-def default_of(option: Option) -> str:
-    return "" if option.default in (None, "", (), {}, False) else f"`{option.default}`"
-
-
-def _row(parameter: inspect.Parameter) -> tuple[str, str, str, str]:
+def _row(argument: Argument) -> str:
     """Of an argument or option that the function of a command names."""
-    annotation, about = parameter.annotation, Parameter()
-    if get_origin(annotation) is Annotated:
-        annotation, *found = get_args(annotation)
-        about = Parameter.combine(*(each for each in found if isinstance(each, Parameter)))
-    given = about.name[0] if about.name else parameter.name.replace("_", "-")
-    name = f"--{given.lstrip('-')}" if parameter.kind is parameter.KEYWORD_ONLY else given.upper()
-    default = parameter.default
-    shown = "" if default in (None, False, parameter.empty, ()) else f"`{default}`"
-    return f"`{name}`", _type(annotation), shown, (about.help or "").replace("|", "\\|")
-
-
-def _type(annotation: Any) -> str:
-    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind not in (type(None), Ellipsis)]
+    kinds = [kind for kind in get_args(argument.hint) or (argument.hint,) if kind is not NoneType]
     names = {bool: "", str: "text", Path: "a path", int: "a whole number", float: "a number"}
-    return " or ".join(names.get(kind, f"`{kind}`" if isinstance(kind, str) else "text") for kind in kinds)
+    taken = " or ".join(names.get(kind, f"`{kind}`" if isinstance(kind, str) else "text") for kind in kinds)
+    default = argument.field_info.default
+    shown = "" if default in (None, False, argument.field_info.empty) else f"`{default}`"
+    about = " ".join((argument.parameter.help or "").split()).replace("|", "\\|")
+    return f"| `{argument.name}` | {taken} | {shown} | {about} |"
+
+
+def settings_page() -> str:
+    """The tables of all options of a run."""
+    lines: list[str] = []
+    titles = dict.fromkeys(option.title for option in (OPTIONS | MACHINE).values())
+    for title in titles:
+        of_title = [option for option in (OPTIONS | MACHINE).values() if option.title == title]
+        lines += [f"### {title}", "", HEAD, *map(_option, of_title), ""]
+    return "\n".join(lines[:-1])
+
+
+def _option(option: Option) -> str:
+    default = "" if option.default in (None, "", (), {}) else f"`{json.dumps(option.default)}`".replace('"', "")
+    return f"| `--{option.in_command}` | {allowed(option.field)} | {default} | {option.about} |"
 
 
 def main() -> None:

@@ -137,11 +137,11 @@ def test_a_finished_part_is_never_done_again_and_a_missing_one_is(majority, runs
     command = ["predict", runs / "features-run", source, "--block-rows", "10", "--device", "cpu"]
     true, done = module.predict_block, []
 
-    def stops_at_the_second(request, block, number):
+    def stops_at_the_second(request, block, number, log):
         if len(done) == 1:
             raise KeyboardInterrupt
         done.append(number)
-        return true(request, block, number)
+        return true(request, block, number, log)
 
     monkeypatch.setattr(module, "predict_block", stops_at_the_second)
     code, printed, _ = majority(*command, "--out", tmp_path / "parts")
@@ -241,7 +241,7 @@ def test_a_block_that_another_process_writes_is_waited_for(runs, tmp_path, monke
     source = write_folder(tmp_path / "new", [5])
     out = tmp_path / "parts"
     out.mkdir()
-    request = module.PartsRequest(runs / "features-run", source, out, device="cpu")
+    request = module.Request(runs / "features-run", source, out, device="cpu")
     block = module.Block(files=("bag00.npz",))
     monkeypatch.setattr("majority.files.BUSY_POLL", 0.01)
     tries = []
@@ -254,5 +254,5 @@ def test_a_block_that_another_process_writes_is_waited_for(runs, tmp_path, monke
             return true(path, rows)
 
     monkeypatch.setattr(module, "write_rows", busy_at_first)
-    assert module.predict_block(request, block, 0).rows == 5
+    assert module.try_block(request, block, 0) == (5, [], None)
     assert len(tries) == 2

@@ -200,14 +200,14 @@ def test_the_instances_are_read_once_to_standardise_all_networks(tmp_path, monke
 def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, monkeypatch):
     rows = [f"{bag},{'ab'[bag % 2]},{marks[bag // 2 % len(marks)]},{bag + i}" for bag in range(24) for i in range(2)]
     (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,split,f0", *rows]) + "\n")
-    passed, features = [], inference.batch_features
+    passed, in_pieces = [], inference._in_pieces
 
-    def watched(network, batch):
+    def watched(network, batch, rows_of):
         if (tmp_path / "run/best.safetensors").exists():  # training is over
             passed.append(len(batch.target.labels))
-        return features(network, batch)
+        return in_pieces(network, batch, rows_of)
 
-    monkeypatch.setattr(inference, "batch_features", watched)
+    monkeypatch.setattr(inference, "_in_pieces", watched)
     options = {"method": "log-mean", "recipe": "quick", "epochs": 2, "verbose": False}
     result = train(tmp_path / "bags.csv", **options, device="cpu", out=tmp_path / "run").result
     assert result["val"]["bags"] == 24 // len(marks)

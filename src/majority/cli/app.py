@@ -9,46 +9,62 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from ..errors import InputError, TrainingError
 from ..registry import load_plugins
 from ..version import __version__
-from .arguments import note_on_names
 from .printing import log
 
 if TYPE_CHECKING:
-    from cyclopts import App
-
     from ..run.options import Option
 
 NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700
 ABOUT = "Train an instance classifier from bags that are labelled with their most common class."
 DEBUG = "majority --debug COMMAND shows the traceback of an error."
+SOURCE_HELP = (
+    "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
+    "a table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."
+)
+
+Source = Annotated[str | None, Parameter(help=SOURCE_HELP, show_default=False)]
+RunFolder = Annotated[Path, Parameter(help="A run folder: the --out of `majority train`.")]
+OtherSource = Annotated[str | None, Parameter(help="Use the bags of this source instead of the run's own.")]
+Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:N or mps.")]
+ConfigFile = Annotated[
+    Path | None, Parameter(name="--config", metavar="FILE", help="A .toml file with options; the command line wins.")
+]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+AllParts = Annotated[Flag, Parameter(name="--all", help="Include training and validation bags.")]
 
 
 class Command(NamedTuple):
     function: Callable[..., None]
     takes: Callable[[], Mapping[str, Option]] | None  # the options that it gets by their names
-    in_file: bool  # whether a --config file may hold them
+    about: str
+
+    @property
+    def in_file(self) -> bool:
+        """Whether a --config file may hold its options; --help then shows the usual ones."""
+        return "config" in inspect.signature(self.function).parameters
 
 
 COMMANDS: dict[str, Command] = {}
 
 
 def command(
-    name: str,
-    takes: Callable[[], Mapping[str, Option]] | None = None,
-    in_file: bool = False,
+    name: str, takes: Callable[[], Mapping[str, Option]] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command. Its parameters are arguments and options; with `takes` it also gets, as keywords,
-    those of these options that are given. With `in_file`, a file may hold them; --help then shows the usual ones."""
+    those of these options that are given."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS[name] = Command(function, takes, in_file)
+        text = (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
+        about = "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))  # the help breaks lines itself
+        COMMANDS[name] = Command(function, takes, about)
         return function
 
     return add
@@ -68,7 +84,7 @@ def main() -> None:
     except BrokenPipeError:  # who reads the output has seen enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's own last flush would fail
         sys.exit(141)
-    except (InputError, TrainingError, OSError, MemoryError) as error:
+    except (InputError, TrainingError, OSError, MemoryError, CycloptsError) as error:
         if "--debug" in sys.argv:
             raise
         print(f"majority: {_describe(error)}", file=sys.stderr)
@@ -79,62 +95,30 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    from cyclopts import CycloptsError
-
-    if ("--out", "-") in pairwise(words) or "--out=-" in words:
-        raise InputError("--out -: nothing is written to standard output: give the name of a file or folder")
-    shows_all = any(pair in (("--help", "all"), ("-h", "all")) for pair in pairwise(words))
-    words = words[:-1] if shows_all else words
+    shows_all = words[-2:] in (["--help", "all"], ["-h", "all"])
+    if shows_all:
+        words.pop()
     if words:
         load_plugins()
-    app = _application(words[0] if words else "", shows_all)
-    try:
-        app(words, exit_on_error=False, print_error=False, result_action="return_none")
-    except CycloptsError as error:
-        raise InputError(" ".join(str(error).split())) from None
-
-
-def _application(called: str, shows_all: bool) -> App:
-    """Only the command that is called gets its options, because others need not be imported for it."""
-    from cyclopts import App, Group
-
     app = App("majority", ABOUT, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     app.group_parameters = Group("Options", sort_key=0)
     app.help_epilogue = DEBUG
     for name, each in COMMANDS.items():
-        function, more = _checked(each.function), ""
-        if name == called and each.takes is not None:
+        function, more = each.function, ""
+        if words[:1] == [name] and each.takes is not None:  # only the one that is called: others are not imported for
             from .options import with_options
 
-            shows_all = shows_all or not each.in_file
-            function = with_options(function, each.takes(), shows_all, each.in_file)
-            more = "" if shows_all else f"majority {name} --help all shows all options."
-        app.command(function, name=name, help=_paragraphs(each.function), help_epilogue=more, help_format="plaintext")
-    return app
-
-
-def _paragraphs(function: Callable[..., None]) -> str:
-    """What a command does; the help breaks the lines itself."""
-    return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
-
-
-def _checked(function: Callable[..., None]) -> Callable[..., None]:
-    """The command; first, a source whose name is also that of a file is noted."""
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def checked(*arguments: Any, **options: Any) -> None:
-        given = signature.bind(*arguments, **options).arguments
-        sources = given.get("sources") or given.get("source") or ()
-        note_on_names(*([sources] if isinstance(sources, str) else sources))
-        function(*arguments, **options)
-
-    return checked
+            function = with_options(function, each.takes(), shows_all or not each.in_file, each.in_file)
+            more = "" if shows_all or not each.in_file else f"majority {name} --help all shows all options."
+        app.command(function, name=name, help=each.about, help_epilogue=more, help_format="plaintext")
+    app(words, exit_on_error=False, print_error=False, result_action="return_none")
 
 
 def _describe(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory: use fewer or smaller bags, or a machine with more memory"
+    if isinstance(error, CycloptsError):
+        return " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:  # of a file or folder that no module expected to fail
         place = f"{error.filename}: " if error.filename is not None else ""
         return f"{place}{error.strerror}: correct the path, its permissions or the disk, and repeat the command"
@@ -148,3 +132,13 @@ def tell_how_to_continue(out: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         log(f"stopped; repeat the same command to continue {out}")
         raise
+
+
+# ---------------------------------------------------------------------- options of several commands
+
+
+def of_columns() -> Mapping[str, Option]:
+    from ..run.config import Columns
+    from ..run.options import options_of
+
+    return options_of(Columns)

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..errors import InputError
-from .app import command
-from .arguments import Device, OtherSource, RunFolder, column_names, of_columns
+from .app import Device, Flag, OtherSource, RunFolder, command, of_columns
 from .printing import log, note_trained_on
 
 
@@ -19,28 +18,31 @@ def audit(
     source: OtherSource = None,
     /,
     *,
-    labels: Annotated[int | None, Parameter(help="Instances to label (default: 50).")] = None,
-    out: Annotated[Path, Parameter(help="A folder; it gets label.html, to-label.csv and audit.json.")] = Path("audit"),
-    more: Annotated[int | None, Parameter(help="Draw so many further instances for the audit in --out.")] = None,
-    answers: Annotated[
-        list[Path] | None,
-        Parameter(help="Labelled instances: print what they say. Once for each annotator.", negative=""),
-    ] = None,
-    calibrate: Annotated[
-        bool, Parameter(help="Keep the temperature with the classifier.", negative="", show_default=False)
-    ] = False,
-    show_predictions: Annotated[
-        bool, Parameter(help="Show predictions on the page.", negative="", show_default=False)
-    ] = False,
-    seed: Annotated[int | None, Parameter(help="Seed of the draw (default: 0).")] = None,
+    labels: int | None = None,
+    out: Path = Path("audit"),
+    more: int | None = None,
+    answers: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    calibrate: Flag = False,
+    show_predictions: Flag = False,
+    seed: int | None = None,
     device: Device = "auto",
     **columns: Any,
 ) -> None:
     """Measure the instance accuracy with a few labels: draw instances, label them on a page, read the answers.
 
     First without --answers: label the instances on OUT/label.html. Then with --answers OUT/answers.csv.
+
+    Args:
+        labels: Instances to label (default: 50).
+        out: A folder; it gets label.html, to-label.csv and audit.json.
+        more: Draw so many further instances for the audit in --out.
+        answers: Labelled instances: print what they say. Once for each annotator.
+        calibrate: Keep the temperature with the classifier.
+        show_predictions: Show predictions on the page.
+        seed: Seed of the draw (default: 0).
     """
     from ..run.audit import report_audit, write_audit
+    from ..run.reopen import column_names
 
     given = {"SOURCE": source, "--labels": labels, "--seed": seed, "a column": columns or None}
     if answers:

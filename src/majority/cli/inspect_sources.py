@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ..errors import InputError
-from .app import command
-from .arguments import Source
-from .printing import console, log, print_check
+from .app import Flag, Source, command
+from .printing import log, print_check, print_names, print_table
 
 if TYPE_CHECKING:
-    from ..io import NamedSource
     from ..run.options import Option
-
-ALL_HELP = "Also backbones and augmentations, and licences and places of sources."
-FOR_HELP = "What the bags are for; to predict, they need no labels."
 
 
 def of_reading() -> Mapping[str, Option]:
@@ -33,10 +28,14 @@ def check(
     source: Source = None,
     /,
     *,
-    purpose: Annotated[Literal["train", "predict"], Parameter(name="--for", help=FOR_HELP)] = "train",
+    purpose: Annotated[Literal["train", "predict"], Parameter(name="--for")] = "train",
     **options: Any,
 ) -> None:
-    """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems."""
+    """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems.
+
+    Args:
+        purpose: What the bags are for; to predict, they need no labels.
+    """
     from ..io import check_source
     from ..run.config import Reading
     from ..run.options import checked
@@ -50,10 +49,12 @@ def check(
 
 
 @command("list")
-def list_names(
-    *, every: Annotated[bool, Parameter(name="--all", negative="", help=ALL_HELP, show_default=False)] = False
-) -> None:
-    """Print sources, methods and recipes, each with what it is for."""
+def list_names(*, every: Annotated[Flag, Parameter(name="--all")] = False) -> None:
+    """Print sources, methods and recipes, each with what it is for.
+
+    Args:
+        every: Also backbones and augmentations, and licences and places of sources.
+    """
     from .. import descriptions
     from ..io import describe
     from ..nn.methods import AUTO, METHODS
@@ -62,45 +63,24 @@ def list_names(
     methods = {name: method.about for name, method in METHODS.items()}
     recipes = descriptions.RECIPES | registered_descriptions("recipe")
     if every:
-        _print_sources(describe())
-        backbones = descriptions.BACKBONES | registered_descriptions("backbone")
-        augmentations = descriptions.AUGMENTATIONS | registered_descriptions("augmentation")
-        kinds = {"methods": methods, "backbones": backbones, "encoders": registered_descriptions("encoder")}
-        for title, about in (kinds | {"augmentations": augmentations, "recipes": recipes}).items():
-            _print_names(title, about)
+        rows = []
+        for one in describe():
+            facts = (one.instances or "?", "x".join(map(str, one.shape or "?")), len(one.classes) or "?", one.licence)
+            available, location = one.locate()
+            rows.append((one.name, "yes" if available else "at first use", *map(str, facts), location))
+        names = ("name", "available", "instances", "shape", "classes", "licence", "location")
+        print_table("sources", names, rows)
+        log("at first use: downloaded when a command first needs it")
+        print_names("methods", methods)
+        print_names("backbones", descriptions.BACKBONES | registered_descriptions("backbone"))
+        print_names("encoders", registered_descriptions("encoder"))
+        print_names("augmentations", descriptions.AUGMENTATIONS | registered_descriptions("augmentation"))
+        print_names("recipes", recipes)
         return
     of_heads = [name for name, method in METHODS.items() if str(method.module).startswith("nn.heads")]
     others = {", ".join(of_heads[:2]) + ", ...": f"{len(of_heads)} heads over a whole bag: --all lists them"}
     sets = ", ".join(info.name for info in describe())
-    _print_names("sources", {"PATH": "your own bags: a table, a folder of images or of feature files", "NAME": sets})
+    print_names("sources", {"PATH": "your own bags: a table, a folder of images or of feature files", "NAME": sets})
     usual = {name: about for name, about in methods.items() if name not in of_heads}
-    _print_names("methods", {AUTO: "the default: several of these, weighed by held-out bags"} | usual | others)
-    _print_names("recipes", recipes)
-
-
-def _print_names(title: str, about: Mapping[str, str]) -> None:
-    from rich.table import Table
-
-    if not about:
-        return
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    log(title)
-    for name, text in about.items():
-        table.add_row(f"  {name}", text)
-    console().print(table)
-
-
-def _print_sources(found: Sequence[NamedSource]) -> None:
-    from rich.table import Table
-
-    table = Table(title="sources", title_justify="left")
-    for column in ("name", "available", "instances", "shape", "classes", "licence", "location"):
-        table.add_column(column, overflow="fold")
-    for info in found:
-        facts = (info.instances or "?", "x".join(map(str, info.shape or "?")), len(info.classes) or "?", info.licence)
-        available, location = info.locate()
-        table.add_row(info.name, "yes" if available else "at first use", *map(str, facts), location)
-    console().print(table)
-    log("at first use: downloaded when a command first needs it")
+    print_names("methods", {AUTO: "the default: several of these, weighed by held-out bags"} | usual | others)
+    print_names("recipes", recipes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..io.custom.load import SourceCheck
-    from ..run.shards import Shard
     from ..run.study import FinishedCell
 
 WIDTH_OF_LOGS = 160
+
+
+def log(line: str) -> None:
+    print(line, flush=True)
 
 
 def console() -> Console:
@@ -26,55 +29,63 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(markup=False, emoji=False, width=WIDTH_OF_LOGS)
 
 
-def log(line: str) -> None:
-    print(line, flush=True)
-
-
-def end_study(done: Sequence[FinishedCell], out: Path, shard: Shard | None = None) -> None:
-    """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
-    from ..run.study.workers import failures_name
-
-    results = [cell.result for cell in done if cell.result]
-    if results:
-        print_rows(results)
-    if shard is not None:
-        log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
-        log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
-    elif results:
-        seconds = sum(result["seconds"] for result in results)
-        log(f"{seconds:.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
-        log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
-    failed = [cell for cell in done if cell.failure]
-    for cell in failed:
-        print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
-    if failed:
-        cure = f"details are in {out / failures_name(shard)}; repeat the same command to try them again"
-        print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
-        raise SystemExit(1)
-
-
-def print_folds(results: list[dict[str, Any]]) -> None:
-    """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
+def print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Without names of columns, there is no line above the rows."""
     from rich.table import Table
 
-    from ..predict.metrics import coverage_note
-    from ..run.headline import in_order
-
-    shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
-    names = [name for name in in_order(results[0]["test"]) if name in shown and results[0]["test"][name] is not None]
-    columns = ("fold", *(name.replace("_", " ") for name in names))
-    table = Table(*columns, title="folds, with 95 % intervals over their bags", title_justify="left")
-    for result in results:
-        intervals = _intervals(result["test"], 3)
-        cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'no interval')})" for name in names)
-        table.add_row(str(result["fold"]), *cells)
+    table = Table(title=title, title_justify="left", show_header=any(head))
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console().print(table)
-    print_rows(results)
-    if note := coverage_note(*(result["test"] for result in results)):
+
+
+def print_names(title: str, about: Mapping[str, str]) -> None:
+    from rich.table import Table
+
+    if about:
+        log(title)
+        table = Table("", "", box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.columns[0].no_wrap = True
+        for name, text in about.items():
+            table.add_row(f"  {name}", text)
+        console().print(table)
+
+
+def print_check(found: SourceCheck, source: str) -> None:
+    from ..io.custom.findings import group_by_cause
+
+    if found.summary:
+        print_table(source, ("", ""), found.summary.items())
+    for warning in found.warnings:
+        log(f"warning: {warning}")
+    for line in group_by_cause(found.problems):
+        log(f"problem: {line}")
+    log(f"{count_noun(len(found.problems), 'problem')}, {count_noun(len(found.warnings), 'warning')}")
+
+
+# ---------------------------------------------------------------------- figures
+
+
+def print_figures(figures: dict[str, Any], title: str) -> None:
+    from ..predict.metrics import coverage_note
+    from ..run.classified_bags import in_order
+
+    intervals = _intervals(figures, 4)
+    rows = []
+    for name, value in in_order(figures).items():
+        if not isinstance(value, list | dict):
+            shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+            rows.append((name.replace("_", " "), shown, intervals.get(name, "")))
+    print_table(title, ("metric", "value", "95 % interval"), rows)
+    if note := coverage_note(figures):
         log(f"note: {note}")
+    for warning in figures.get("warnings", ()):
+        log(f"warning: {warning}")
 
 
-def _intervals(figures: dict[str, Any], digits: int = 4) -> dict[str, str]:
+def _intervals(figures: dict[str, Any], digits: int) -> dict[str, str]:
     found: dict[str, Any] = figures.get("intervals", {})
     return {name: f"{low:.{digits}f} to {high:.{digits}f}" for name, (low, high) in found.items()}
 
@@ -93,6 +104,23 @@ def print_result(result: dict[str, Any]) -> None:
     log(able(figures, bags, result.get("baseline")))
 
 
+def print_folds(results: list[dict[str, Any]]) -> None:
+    """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
+    from ..predict.metrics import coverage_note
+    from ..run.classified_bags import in_order
+
+    tested = [result["test"] for result in results]
+    shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
+    names = [name for name in in_order(tested[0]) if name in shown and tested[0][name] is not None]
+    cells = ([f"{of[name]:.3f} ({_intervals(of, 3).get(name, 'no interval')})" for name in names] for of in tested)
+    rows = [[str(result["fold"]), *row] for result, row in zip(results, cells, strict=True)]
+    head = ("fold", *(name.replace("_", " ") for name in names))
+    print_table("folds, with 95 % intervals over their bags", head, rows)
+    print_rows(results)
+    if note := coverage_note(*tested):
+        log(f"note: {note}")
+
+
 def print_next(folder: Path) -> None:
     """The commands that one would want after a training."""
     commands = {
@@ -106,41 +134,6 @@ def print_next(folder: Path) -> None:
         log(f"  {command:{width}}  # {about}")
 
 
-def print_figures(figures: dict[str, Any], title: str) -> None:
-    from rich.table import Table
-
-    from ..predict.metrics import coverage_note
-    from ..run.headline import in_order
-
-    table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
-    for name, value in in_order(figures).items():
-        if not isinstance(value, list | dict):
-            shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-            table.add_row(name.replace("_", " "), shown, intervals.get(name, ""))
-    console().print(table)
-    if note := coverage_note(figures):
-        log(f"note: {note}")
-    for warning in figures.get("warnings", ()):
-        log(f"warning: {warning}")
-
-
-def print_check(found: SourceCheck, source: str) -> None:
-    from rich.table import Table
-
-    from ..io.custom.findings import group_by_cause
-
-    if found.summary:
-        table = Table(title=source, title_justify="left", show_header=False)
-        for name, value in found.summary.items():
-            table.add_row(name, value)
-        console().print(table)
-    for warning in found.warnings:
-        log(f"warning: {warning}")
-    for line in group_by_cause(found.problems):
-        log(f"problem: {line}")
-    log(f"{count_noun(len(found.problems), 'problem')}, {count_noun(len(found.warnings), 'warning')}")
-
-
 def note_trained_on(run: Path, source: str | None) -> None:
     from ..run.folder import first_run, is_trained_on, read_config
 
@@ -148,18 +141,37 @@ def note_trained_on(run: Path, source: str | None) -> None:
         log("note: the run was trained on this source; its training bags are included here")
 
 
+# ---------------------------------------------------------------------- studies
+
+
 def print_rows(results: Sequence[dict[str, Any]]) -> None:
     """The table of a study. What is the same in all rows is in its title, so that it fits a terminal."""
-    from rich.table import Table
-
     from ..run.study.figures import StudyFigures
     from ..run.study.tables import printed_table
 
     found = printed_table(StudyFigures(results).table(), ("instance_accuracy", "macro_f1", "bag_accuracy"))
     columns = dict(zip(found.head, zip(*found.rows, strict=True), strict=True))
     names = ("source", "scenario", "recipe", "changed")
-    same = {name: columns.pop(name)[0] for name in names if len(set(columns[name])) == 1}
-    table = Table(*columns, title=", ".join(value for value in same.values() if value != "-"), title_justify="left")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    console().print(table)
+    same = [columns.pop(name)[0] for name in names if len(set(columns[name])) == 1]
+    print_table(", ".join(value for value in same if value != "-"), [*columns], zip(*columns.values(), strict=True))
+
+
+def end_study(done: Sequence[FinishedCell], out: Path, shard: str | None) -> None:
+    """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
+    results = [cell.result for cell in done if cell.result]
+    if results:
+        print_rows(results)
+    if shard is not None:
+        log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
+        log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
+    elif results:
+        seconds = sum(result["seconds"] for result in results)
+        log(f"{seconds:.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
+    failed = [cell for cell in done if cell.failure]
+    for cell in failed:
+        print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
+    if failed:
+        cure = f"details are in {out}/failures*.txt; repeat the same command to try them again"
+        print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
+        raise SystemExit(1)

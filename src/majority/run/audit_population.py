@@ -22,7 +22,7 @@ from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
 from .data import make_parts
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
-from .instance_labels import trained_instances
+from .labels import trained_instances
 from .maps import probabilities_of
 from .reopen import open_bags, open_classifier, reopen
 

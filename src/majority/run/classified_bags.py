@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +17,9 @@ from ..io import Source
 from ..io.predictions import instance_ids
 from ..predict.classifier import Classifier
 from ..predict.evaluate import Predictions, compare, predict
-from ..predict.metrics import Outcome, confusion_matrix
+from ..predict.metrics import Margins, Outcome, class_rates, confusion_matrix
+
+SKEWED = 0.6  # of the labels
 
 
 @dataclass(frozen=True)
@@ -107,3 +112,27 @@ def classify_bags(classifier: Classifier, bags: Bags, source: Source | None = No
     index = None if background is None else background.index
     found = predict(classifier.model, bags, classifier.device)
     return ClassifiedBags(bags, tuple(map(str, classifier.classes)), *found, index, source)
+
+
+# ---------------------------------------------------------------------- which figures come first
+
+
+def is_skewed(figures: Mapping[str, Any]) -> bool:
+    """Whether most bags have the same label: the accuracy of always predicting it is then high."""
+    return figures.get("most_frequent_label", 0.0) >= SKEWED
+
+
+def class_recall(classified: ClassifiedBags) -> dict[str, float | None]:
+    """The share of each class that is found: of its instances or, if none is labelled, of its bags."""
+    recall = class_rates(Margins.of(classified.confusion()))["recall"].tolist()
+    return {name: None if isnan(found) else found for name, found in zip(classified.true_classes, recall, strict=True)}
+
+
+def in_order(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures, those first that say most.
+
+    >>> [*in_order({"instance_accuracy": 0.9, "macro_f1": 0.4, "most_frequent_label": 0.8})]
+    ['macro_f1', 'instance_accuracy', 'most_frequent_label']
+    """
+    first = {"macro_f1": figures["macro_f1"]} if is_skewed(figures) and "macro_f1" in figures else {}
+    return first | dict(figures)

@@ -1,10 +1,12 @@
-"""A Ray cluster: how to connect to it, check its nodes and run functions there. No other module imports Ray."""
+"""Work on several machines: a shard, which is a part for one of them, and a Ray cluster: how to connect to it, check
+its nodes and run functions there. No other module imports Ray."""
 
 from __future__ import annotations
 
 import logging
 import os
 import platform
+import re
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InputError, count_noun
 from ..version import __version__
@@ -31,6 +33,44 @@ DRIVER_VARIABLES = {  # unless they are set
     "RAY_worker_niceness": "0",  # of a cluster that this command starts: the priority of local workers
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # no warning about GPUs
 }
+
+
+MAX_SHARDS = 1_000_000
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` (from 1) of `of` parts. All parts together have every item once.
+
+    >>> [Shard.parse(f"{i}/3").take("abcdefgh") for i in (1, 2, 3)]
+    ['adg', 'beh', 'cf']
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+        number, of = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= number <= of <= MAX_SHARDS:
+            raise InputError(f"--shard {text}: write I/N, part I of N parts, from 1/N to N/N, such as 2/8")
+        return cls(number, of)
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.number}-of-{self.of}"
+
+    def take(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Every `of`-th item, from `number` on: neighbours, which take about equally long, are in different parts."""
+        return items[self.number - 1 :: self.of]
+
+
+# ---------------------------------------------------------------------- a Ray cluster
 
 
 @dataclass(frozen=True)

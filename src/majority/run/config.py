@@ -16,11 +16,8 @@ from ..data.splitting import MIN_BAGS
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
-from .config_errors import problems_of, refuse
-from .options import USUAL, Part, as_words, options_of, plain, split_names
+from .options import USUAL, Part, as_words, options_of, plain, problems_of, refuse, split_names
 
-ALL = "all"  # labels of instances
-CONTENTS = ("corrections", "answers")  # of the files of labels and instance_labels
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 
 Count = Annotated[int, Ge(1), Le(10**8)]
@@ -29,6 +26,10 @@ Share = Annotated[float, Ge(0), Le(1)]
 Name = Annotated[str, Field(min_length=1)]
 Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_names)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
+
+
+def read_number(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 class Columns(Part):
@@ -41,9 +42,6 @@ class Columns(Part):
     """The column with the label of the bag (default: bag_label; label in a labels.csv)."""
     path_column: Name | None = None
     """The column that names the image (default: path)."""
-
-    def columns(self) -> dict[str, Any]:
-        return self.model_dump(include=set(Columns.model_fields))
 
 
 class Reading(Columns):
@@ -86,10 +84,6 @@ class OwnBags(Division, Reading):
     winner, or top2: also the runner-up."""
     corrections: Annotated[dict[str, str] | None, Field(repr=False)] = None  # the content of that file: label by bag
 
-    def given(self) -> dict[str, Any]:
-        one_of_several = {"fold": self.fold} if self.folds is not None and "fold" in self.model_fields_set else {}
-        return super().given() | one_of_several
-
 
 class BenchmarkBags(Division):
     """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
@@ -124,15 +118,13 @@ class Labels(Part):
     """What training sees of the labels."""
 
     title: ClassVar[str] = "Labels"
-    hidden: ClassVar[tuple[str, ...]] = ("answers",)
     background: Annotated[Name | None, USUAL] = None
     """A class that is not counted for the majority and is never a bag label."""
     background_share: Share | None = None
     """Its share of all instances, if it is known."""
-    instance_labels: Count | Name | None = None
+    instance_labels: Annotated[Count | Name | None, BeforeValidator(read_number)] = None
     """Also learn known classes of instances of training bags: all, or so many per class, of the column label, or a file
     of answers to an audit; metrics exclude these instances."""
-    answers: dict[str, dict[str, str]] | None = None  # the content of that file: class by bag and instance
 
 
 class Shorthands(Part):
@@ -154,20 +146,18 @@ class Shorthands(Part):
     compile: bool | None = None
     """On a GPU, compile the network even for a short run (long runs do so by themselves)."""
 
-    def as_settings(self) -> dict[str, Any]:
-        return {plan_setting(name): value for name, value in self.given().items()}
+
+def plan_setting(name: str) -> str:
+    """The full name of a setting, of which this may be the short one.
+
+    >>> plan_setting("epochs"), plan_setting("training.weight_decay")
+    ('training.epochs', 'training.weight_decay')
+    """
+    return f"training.{name}" if name in Shorthands.model_fields and name != "backbone" else name
 
 
-def plan_setting(shorthand: str) -> str:
-    return shorthand if shorthand == "backbone" else f"training.{shorthand}"
-
-
-class RunConfig(Part):
+class Method(Part):
     title: ClassVar[str] = "Method and recipe"
-    hidden: ClassVar[tuple[str, ...]] = ("bags", "labels", "short")
-    bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
-    labels: Labels = Field(default_factory=Labels)
-    short: Shorthands = Field(default_factory=Shorthands)
     method: Annotated[Name, USUAL] = AUTO
     """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
     recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE
@@ -183,50 +173,52 @@ class RunConfig(Part):
     seed: Annotated[Seed, USUAL] = 0
     """Seed of weights and order of bags."""
 
+
+class RunConfig(Labels, Method):
+    bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
+    answers: dict[str, dict[str, str]] | None = None  # to an audit, of instance_labels: class by bag and instance
+
     @classmethod
     def from_options(cls, source: str, *, own: bool | None = None, **options: Any) -> RunConfig:
         """The run that options describe, all wrong ones in one error. `own`: whether the source has its own bags, if it
         is in memory."""
+        kind, known = bags_class(source, own), {name: option.field for name, option in OPTIONS.items()}
         given = {name: plain(value) for name, value in options.items() if value is not None}
-        kind = bags_class(source, own)
         misplaced = [name for name in given if not may_have(kind, name)]
         problems = [f"{name} is not for {kind.about} such as {source}: leave it out" for name in misplaced]
-        parts: dict[str, dict[str, Any]] = {
-            name: {field: given[field] for field in part.model_fields if field in given}
-            for name, part in {"bags": kind, "labels": Labels, "short": Shorthands}.items()
-        }
-        in_parts = {field for part in parts.values() for field in part} | {*misplaced}
-        parts["bags"] |= {"kind": kind.model_fields["kind"].default, "source": source}
+        bags, short = (
+            {name: given[name] for name in part.model_fields if name in given} for part in (kind, Shorthands)
+        )
+        run = {name: value for name, value in given.items() if name not in {*bags, *short, *misplaced}}
+        settings: dict[str, Any] = {}
         try:
-            config = cls.model_validate({name: of for name, of in given.items() if name not in in_parts} | parts)
+            settings = Shorthands.model_validate(short).model_dump(exclude_none=True)
         except ValidationError as error:
-            fields = {name: option.field for name, option in OPTIONS.items()} | kind.model_fields
-            problems += problems_of(error, fields, parts)
+            problems += problems_of(error, known)
+        if settings:
+            run["settings"] = run.get("settings", {}) | {plan_setting(name): of for name, of in settings.items()}
+        bags |= {"kind": kind.model_fields["kind"].default, "source": source}
+        try:
+            config = cls.model_validate(run | {"bags": bags})
+        except ValidationError as error:
+            problems += problems_of(error, known | kind.model_fields)
         refuse(problems)
         return config
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        chosen, bags = self.instance_labels, self.bags
         if "training.seed" in self.settings:
             raise InputError("training.seed cannot be set: use seed, which sets the seed of every stage")
-        for name in sorted(self.short.as_settings().keys() & self.settings.keys()):
-            raise InputError(f"{name} is given twice, also by its short name: give it once")
-        if self.labels.background_share is not None and self.labels.background is None:
+        if self.background_share is not None and self.background is None:
             raise InputError("background_share: name the background too (background)")
-        chosen, bags = self.labels.instance_labels, self.bags
-        if isinstance(bags, BenchmarkBags):
-            if self.refit:
-                raise InputError("refit is for your own bags, a benchmark tests on bags not trained on: leave it out")
-            if isinstance(chosen, str):
-                raise InputError(f"instance_labels is {chosen}: of a benchmark set, say how many per class, e.g. 5")
-        elif self.refit and bags.folds is not None:
+        if isinstance(bags, BenchmarkBags) and isinstance(chosen, str):
+            raise InputError(f"instance_labels is {chosen}: of a benchmark set, say how many per class, e.g. 5")
+        if self.refit and isinstance(bags, BenchmarkBags):
+            raise InputError("refit is for your own bags, a benchmark tests on bags not trained on: leave it out")
+        if self.refit and isinstance(bags, OwnBags) and bags.folds is not None:
             raise InputError("refit with folds: `majority predict` averages the classifiers of all folds: leave it out")
         return self
-
-    @property
-    def plan_settings(self) -> dict[str, Any]:
-        """All settings of the recipe's plan that were chosen."""
-        return self.settings | self.short.as_settings()
 
     @property
     def all_folds(self) -> range | None:
@@ -236,23 +228,21 @@ class RunConfig(Part):
 
     def options(self) -> dict[str, Any]:
         """The options, flat, that are not the default: `from_options` makes the same run of them."""
-        rest = self.model_dump(exclude_defaults=True, exclude={"bags", "labels", "short"})
-        return rest | self.bags.given() | self.labels.given() | self.short.given()
+        bags = self.bags.model_dump(exclude_defaults=True) | {"source": self.bags.source}
+        if isinstance(self.bags, OwnBags) and self.bags.folds is not None and self.all_folds is None:
+            bags["fold"] = self.bags.fold
+        return self.model_dump(exclude_defaults=True, exclude={"bags"}) | bags
 
     def facts_of_bags(self) -> dict[str, Any]:
         """The options that say which bags there are and what training sees of them, also those that are the default."""
-        facts = self.bags.model_dump(exclude={"kind"}) | self.labels.model_dump(exclude={"background_share", "answers"})
+        facts = self.bags.model_dump(exclude={"kind"}) | self.model_dump(include={"background", "instance_labels"})
         return facts | ({"labels": None} if facts["labels"] == "winner" else {})
 
     def with_options(self, **changes: Any) -> RunConfig:
         """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
-        options, long_names = self.options(), {plan_setting(name): name for name in Shorthands.model_fields}
-        for name in changes.get("settings", {}).keys() & long_names.keys():
-            options.pop(long_names[name], None)
-        options["settings"] = {name: of for name, of in self.settings.items() if long_names.get(name) not in changes}
+        options = self.options()
         for name in ("settings", "method_options"):
-            if name in changes:
-                changes[name] = options.get(name, {}) | changes[name]
+            options[name] = options.get(name, {}) | changes.pop(name, {})
         own = isinstance(self.bags, OwnBags) if "source" not in changes else None
         return RunConfig.from_options(**(options | changes), own=own)
 
@@ -262,9 +252,13 @@ class RunConfig(Part):
         >>> RunConfig.from_options("my bags.csv", method="count", epochs=3).as_command()
         "majority train 'my bags.csv' --method count --epochs 3"
         """
-        options = {name: value for name, value in self.options().items() if name not in CONTENTS}
-        source = options.pop("source")
-        return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *as_words(options)])
+        options = {name: value for name, value in self.options().items() if name not in ("corrections", "answers")}
+        source, settings = options.pop("source"), options.pop("settings", {})
+        for name in Shorthands.model_fields:
+            if settings.get(plan_setting(name)) is not None:
+                options[name] = settings.pop(plan_setting(name))
+        words = as_words(options | {"settings": settings})
+        return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *words])
 
 
 class Machine(Part):
@@ -281,7 +275,7 @@ class Machine(Part):
     """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
 
 
-OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
+OPTIONS = options_of(Method, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
 MACHINE = options_of(Machine)
 
 

@@ -3,78 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, create_model
 
 from .config import MACHINE, OPTIONS, Machine, RunConfig
-from .config_errors import allowed
-from .options import IN_COMMAND, NULL, Option, options_of
+from .options import IN_COMMAND, NULL, Option
 
 
 def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) -> str:
     """Every option of the run; those without a value, and those to be left out, are comments."""
-    return "\n".join(_lines(config, machine, without))
+    values = dict(machine) | config.model_dump(exclude={"bags"}) | dict(config.bags)
+    lines, tables = [f"source = {_text(config.bags.source)}"], list[str]()
+    title = ""
+    for name, option in (OPTIONS | MACHINE).items():
+        if name not in values:
+            continue
+        value, key = values[name], option.in_command.replace("-", "_")
+        if option.title != title:
+            title = option.title
+            lines.append(f"\n# {title}")
+        if isinstance(value, dict):
+            tables.append(f"\n[{key}]")
+            tables += [f"{_text(name)} = {_text(NULL if item is None else item)}" for name, item in value.items()]
+        elif value in (None, ()) or name in without:
+            lines.append(f"# {key}: {option.about}")
+        else:
+            lines.append(f"{key} = {_text(value)}")
+    return "\n".join(lines + tables)
 
 
 def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _lines(config: RunConfig, machine: Machine, without: Collection[str]) -> Iterator[str]:
-    yield f"source = {_text(config.bags.source)}"
-    tables: dict[str, dict[str, Any]] = {}
-    title = ""
-    for name, option in (OPTIONS | MACHINE).items():
-        places = (config.bags, config.labels, config.short, config, machine)
-        place = next((place for place in places if name in options_of(type(place))), None)
-        if place is None:
-            continue
-        value, key = getattr(place, name), option.in_command.replace("-", "_")
-        if option.title != title:
-            title = option.title
-            yield f"\n# {title}"
-        if isinstance(value, dict):
-            tables[key] = value
-        elif value in (None, ()) or name in without:
-            yield f"# {key}: {option.about}"
-        else:
-            yield f"{key} = {_text(value)}"
-    for key, values in tables.items():
-        yield f"\n[{key}]"
-        yield from (f"{_text(name)} = {_text(NULL if value is None else value)}" for name, value in values.items())
-
-
 def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
     """The JSON schema of a file for --config."""
-    fields: dict[str, Any] = {"source": (str, ...)}
-    for name, option in options.items():
-        field = option.field
-        fields[IN_COMMAND.get(name, name)] = (field.rebuild_annotation() | None, None)
-    model = create_model("config", __config__=ConfigDict(extra="forbid"), **fields)
+    names = {IN_COMMAND.get(name, name): option for name, option in options.items()}
+    fields: dict[str, Any] = {name: (option.field.rebuild_annotation() | None, None) for name, option in names.items()}
+    model = create_model("config", __config__=ConfigDict(extra="forbid"), source=(str, ...), **fields)
     schema = model.model_json_schema()
-    for name, option in options.items():
-        schema["properties"][IN_COMMAND.get(name, name)]["description"] = option.about
+    for name, option in names.items():
+        schema["properties"][name]["description"] = option.about
     return schema
-
-
-def settings_page() -> str:
-    """The tables of all options, for the documentation."""
-    lines: list[str] = []
-    title = ""
-    for option in sorted((OPTIONS | MACHINE).values(), key=lambda option: list(TITLES).index(option.title)):
-        if option.title != title:
-            title = option.title
-            lines += ["", f"### {title}", "", "| Option | Takes | Default | Meaning |", "|---|---|---|---|"]
-        lines.append(_row(option))
-    return "\n".join(lines[1:])
-
-
-def _row(option: Option) -> str:
-    field = option.field
-    default = "" if option.default in (None, "", (), {}) else f"`{json.dumps(option.default)}`".replace('"', "")
-    return f"| `--{option.in_command}` | {allowed(field)} | {default} | {option.about} |"
-
-
-TITLES = dict.fromkeys(option.title for option in (OPTIONS | MACHINE).values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from ..data.bags import Bags
 from ..data.splitting import MIN_BAGS
 from ..errors import count_noun
 from ..files import user_path
-from ..io import CustomBags, LabelledSet, Parts, Source, load, names
-from ..io.custom.corrections import read_corrections
+from ..io import CustomBags, Parts, Source, load, names, note_on_name
 from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
-from .config import ALL, IN_MEMORY, BenchmarkBags, OwnBags, RunConfig
-from .corrections import correct
-from .instance_labels import InstanceLabels, read_answers
+from .config import IN_MEMORY, BenchmarkBags, OwnBags, Reading, RunConfig
+from .labels import correct, in_first_training, in_training_on_all
 
 
 class Data(NamedTuple):
@@ -30,27 +28,7 @@ class Data(NamedTuple):
     def for_training_on_all(self, config: RunConfig) -> dict[str, Bags]:
         """All bags by part, with the labels that a training on all of them learns."""
         parts = self.parts.present() | ({} if self.left_out is None else {"left out": self.left_out})
-        learned = InstanceLabels.of(config)
-        return (
-            {name: learned.in_training_on_all(bags, self.source) for name, bags in parts.items()} if learned else parts
-        )
-
-
-def has_own_bags(source: Source) -> bool:
-    """Whether a source that was opened from Python has its own bags."""
-    return not isinstance(source, LabelledSet)
-
-
-def with_files(config: RunConfig) -> RunConfig:
-    """The same run with the content of its files of corrected labels and of answers."""
-    bags, labels = config.bags, config.labels
-    if isinstance(bags, OwnBags) and bags.labels is not None and bags.corrections is None:
-        corrections = read_corrections(user_path(bags.labels))
-        bags = bags.model_copy(update={"corrections": corrections})
-    if labels.instance_labels not in (None, ALL) and isinstance(labels.instance_labels, str) and labels.answers is None:
-        answers = read_answers(user_path(labels.instance_labels))
-        labels = labels.model_copy(update={"answers": answers})
-    return config.model_copy(update={"bags": bags, "labels": labels})
+        return {name: in_training_on_all(config, bags, self.source) for name, bags in parts.items()}
 
 
 def path_of(bags: OwnBags | BenchmarkBags) -> str | None:
@@ -60,37 +38,31 @@ def path_of(bags: OwnBags | BenchmarkBags) -> str | None:
 
 
 def open_source(bags: OwnBags | BenchmarkBags) -> Source:
-    if isinstance(bags, BenchmarkBags):
-        return load(bags.source)
-    return load(bags.source, bags.image_size, bags.features, **bags.columns())
+    return load(bags.source, **bags.model_dump(include={*Reading.model_fields}))
 
 
 def read_data(config: RunConfig, source: Source | None = None, log: Log = no_log) -> Data:
     """The bags of the run, from its source if it is open already. Warnings about them are logged."""
+    if note := note_on_name(config.bags.source):
+        log(f"note: {note}")
     source = source or open_source(config.bags)
-    chosen = config.labels.background, config.bags.min_bags if isinstance(config.bags, OwnBags) else MIN_BAGS
+    chosen = config.background, config.bags.min_bags if isinstance(config.bags, OwnBags) else MIN_BAGS
     for warning in source.warnings_for(*chosen):
         log(f"warning: {warning}")
     parts = make_parts(config, source, log)
-    untrained = describe_untrained(parts)
-    if untrained is not None:
+    if untrained := describe_untrained(parts):
         log(f"warning: {untrained}")
-    bags = source.left_out(parts, *chosen) if isinstance(source, CustomBags) else None
-    return Data(source, parts, bags)
+    return Data(source, parts, source.left_out(parts, *chosen) if isinstance(source, CustomBags) else None)
 
 
 def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
-    bags, labels = config.bags, config.labels
-    if isinstance(bags, BenchmarkBags):
-        choices = bags.model_dump(exclude={"kind", "source"})
-        parts = source.make_parts(**choices, background=labels.background)
-    else:
-        division: dict[str, Any] = {"fold": bags.fold, "folds": bags.folds, "data_seed": bags.data_seed}
-        parts = source.make_parts(**division, background=labels.background, min_bags=bags.min_bags)
-        if bags.corrections is not None:
-            parts = correct(parts, bags.corrections, bags.labels or "corrections", log)
-    learned = InstanceLabels.of(config)
-    return learned.in_first_training(parts, source) if learned else parts
+    bags = config.bags
+    own = ("fold", "folds", "data_seed", "min_bags")
+    choices = bags.model_dump(include={*own} if isinstance(bags, OwnBags) else None, exclude={"kind", "source"})
+    parts = source.make_parts(**choices, background=config.background)
+    if isinstance(bags, OwnBags) and bags.corrections is not None:
+        parts = correct(parts, bags.corrections, bags.labels or "corrections", log)
+    return in_first_training(config, parts, source)
 
 
 def describe_untrained(parts: Parts) -> str | None:
@@ -104,12 +76,6 @@ def describe_untrained(parts: Parts) -> str | None:
     names = ", ".join(parts.train.classes[number] for number in missing)
     what = f"no training bag of this fold has the label {names}: nothing is classified as it"
     return f"{what}, so its instances{tested} count as wrong"
-
-
-def log_left_out(bags: Bags, refit: bool, log: Log) -> None:
-    until = " until the training on all bags" if refit else ""
-    what = "other bags of their groups are validation or test bags"
-    log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

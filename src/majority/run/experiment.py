@@ -29,14 +29,13 @@ from ..training.checkpoint import CHECKPOINT, METRICS
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.validation import check_callbacks
 from ..version import __version__
-from .classified_bags import ClassifiedBags, classify_bags
+from .classified_bags import ClassifiedBags, class_recall, classify_bags, is_skewed
 from .config import RunConfig
-from .data import Data, read_data, with_files
-from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
-from .headline import class_recall, is_skewed
-from .instance_labels import write_trained
+from .data import read_data
+from .folder import has_started, open_run, read_config, run_lock
+from .labels import with_files, write_trained
 from .plan import Planned, adapt, builder, check_config, log_start, plan_run, resolve_refit, task_of, title_of
-from .record import RunRecord, check_same_run
+from .record import RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
 from .report.about import REPORT
 from .report.page import part_rows, write_report
@@ -54,17 +53,6 @@ class How(NamedTuple):
     progress: bool = True  # show it on standard error
 
 
-class TrainedTwice(NamedTuple):
-    classifier: Classifier
-    trained: Trained
-    again: Trained | None  # the second training, on all bags
-
-
-class Evaluated(NamedTuple):
-    figures: dict[str, Any]  # of each part
-    reported: ClassifiedBags  # the bags that the report is about
-
-
 def run_experiment(
     config: RunConfig,
     folder: str | Path,
@@ -73,9 +61,9 @@ def run_experiment(
     varied: Mapping[str, Any] | None = None,  # the options by which a study tells its cells apart
 ) -> dict[str, Any]:
     """Train and evaluate in the folder, or continue a run that was killed; return the result."""
-    check_config(config)
-    choose_device(how.device if how else "auto")  # raises if there is none of this name
     folder, how = Path(folder), how or How()
+    check_config(config)
+    choose_device(how.device)  # raises if there is none of this name
     how = how._replace(callbacks=check_callbacks(how.callbacks))
     how = how if is_first() else how._replace(callbacks=[], log=no_log, progress=False)
     with ExitStack() as held:
@@ -87,12 +75,16 @@ def run_experiment(
         _check_same_processes(planned.record)
         result = from_first(lambda: open_run(folder, planned.record))
         if result is None:
-            trained = train(folder, planned, data, how)
-            result = from_first(lambda: write(folder, planned, data, trained, evaluate(trained, data), varied))
+            trained = train(folder, planned, how)
+            again = train_again(folder, planned, how, trained) if planned.record.refit else None
+            classifier = from_first(lambda: _write_classifier(folder, planned, trained, how))
+            result = from_first(
+                lambda: write(folder, planned, trained, again, classifier, *evaluate(classifier, planned), varied)
+            )
             for callback in how.callbacks:
                 callback.on_run_end(result)
         else:
-            from_first(lambda: _write_missing_report(folder, data, how.device))
+            from_first(lambda: _write_missing_report(folder, planned, how.device))
             how.log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
         from_first(lambda: _remove_temporary_files(folder))
         return result
@@ -123,8 +115,8 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     recipe = find_recipe(config.recipe)
     plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
-    requested = before.as_json() | changed | {"run": with_files(config), "plan": plan.as_dict()}
-    check_same_run(folder, before, RunRecord.model_validate(requested, strict=False))
+    changed |= {"run": with_files(config), "plan": before.plan.model_validate(plan.as_dict())}
+    check_same_run(folder, before, before.model_copy(update=changed))
     complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
     return read_result(folder) if complete else None
 
@@ -132,49 +124,35 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
 # ---------------------------------------------------------------------- the steps
 
 
-def train(folder: Path, planned: Planned, data: Data, how: How) -> TrainedTwice:
-    """Train by the plan and, if the run does so, once more on all bags."""
+def train(folder: Path, planned: Planned, how: How) -> Trained:
     if is_first():
-        log_start(planned, data, how.device, how.log)
+        log_start(planned, how.device, how.log)
         if temporary_files(folder):
             how.log(f"{folder} was interrupted: continuing")
     for callback in how.callbacks:
         callback.on_run_start(folder, read_config(folder).as_json())
-    bags = data.parts.train
-    trained = _train_on(bags, data.parts.val, planned, planned.build, folder, how, title_of(planned))
-    again = _train_again(folder, planned, data, how, trained) if planned.record.refit else None
-    classifier = Classifier(trained.model, how.device, data.source.encoder)
-    from_first(lambda: _write_classifier(folder, classifier, trained, planned.config))
-    return TrainedTwice(classifier, trained, again)
+    return _train_on(planned.data.parts.train, planned.build, planned, folder, how, title_of(planned))
 
 
-def _write_classifier(folder: Path, classifier: Classifier, trained: Trained, config: RunConfig) -> None:
-    if trained.first is not None:
-        (folder / CHECKPOINT).unlink(missing_ok=True)  # of the first training, whose epochs are replaced
-    write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
-    classifier.save(folder / CLASSIFIER, about={"source": config.bags.source})
-
-
-def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: Trained) -> Trained:
+def train_again(folder: Path, planned: Planned, how: How, chosen: Trained) -> Trained:
     """Train on all bags, and write the classifier that is used for other bags."""
-    everything = join([*data.for_training_on_all(planned.config).values()])
-    source = planned.config.bags.source
-    hint = " (leave it out with --no-refit, refit=False)" if planned.config.refit is None else ""
+    config = planned.config
+    everything = join([*planned.data.for_training_on_all(config).values()])
+    hint = " (leave it out with --no-refit, refit=False)" if config.refit is None else ""
     what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
     how.log(f"{what}; figures are those of the first training")
-    title, build = f"{source} {planned.record.method}, all bags", builder(planned.plan, planned.config, everything)
-    again = _train_on(everything, data.parts.val, planned, build, folder / REFIT, how, title, chosen)
+    title = f"{config.bags.source} {planned.record.method}, all bags"
+    build = builder(planned.plan, config, everything)
+    again = _train_on(everything, build, planned, folder / REFIT, how, title, chosen)
     if is_first():
-        classifier = Classifier(again.model, how.device, data.source.encoder)
-        classifier.save(folder / REFITTED, about={"source": source})
+        _classifier_of(again, planned, how).save(folder / REFITTED, about={"source": config.bags.source})
     return again
 
 
 def _train_on(
     bags: Bags,
-    val: Bags,
-    planned: Planned,
     build: Callable[..., Model],
+    planned: Planned,
     folder: Path,
     how: How,
     title: str,
@@ -184,7 +162,7 @@ def _train_on(
         planned.plan,
         planned.record.method,
         bags,
-        val,
+        planned.data.parts.val,
         build,
         folder,
         task=planned.task,
@@ -197,31 +175,49 @@ def _train_on(
     )
 
 
-def evaluate(run: TrainedTwice, data: Data) -> Evaluated:
-    """The figures of the test bags, or else of the validation bags, with intervals."""
-    parts = data.parts
-    evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
-    classified = {part: classify_bags(run.classifier, bags, data.source) for part, bags in evaluated.items()}
-    figures: dict[str, Any] = {"test": {}}
+def _classifier_of(trained: Trained, planned: Planned, how: How) -> Classifier:
+    return Classifier(trained.model, how.device, planned.data.source.encoder)
+
+
+def _write_classifier(folder: Path, planned: Planned, trained: Trained, how: How) -> Classifier:
+    if trained.first is not None:
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # of the first training, whose epochs are replaced
+    write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
+    classifier = _classifier_of(trained, planned, how)
+    classifier.save(folder / CLASSIFIER, about={"source": planned.config.bags.source})
+    return classifier
+
+
+def evaluate(classifier: Classifier, planned: Planned) -> tuple[dict[str, Any], ClassifiedBags]:
+    """The figures of each part, with intervals for the test bags, or else the validation bags; and these bags, which
+    the report is about."""
+    parts = planned.data.parts
     reported = "val" if parts.test is None else "test"
-    figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
-    figures[reported] = summary_with_intervals(classified[reported].outcome())
+    figures: dict[str, Any] = {"test": {}}
+    classified: ClassifiedBags
+    for name, bags in (("val", parts.val), ("test", parts.test)):
+        if bags is not None:
+            classified = classify_bags(classifier, bags, planned.data.source)
+            outcome = classified.outcome()
+            figures[name] = summary_with_intervals(outcome) if name == reported else outcome.summary()
     if is_skewed(figures[reported]):
-        figures["class_recall"] = class_recall(classified[reported])
-    return Evaluated(figures, classified[reported])
+        figures["class_recall"] = class_recall(classified)
+    return figures, classified
 
 
 def write(
     folder: Path,
     planned: Planned,
-    data: Data,
-    run: TrainedTwice,
-    evaluated: Evaluated,
+    trained: Trained,
+    again: Trained | None,
+    classifier: Classifier,
+    figures: dict[str, Any],
+    reported: ClassifiedBags,
     varied: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Write the figures and the report page."""
-    classifier, trained, again = run
-    facts = trained.summary() | about(planned, data) | {"parts": part_rows(data.parts.present())}
+    data = planned.data
+    facts = trained.summary() | about(planned) | {"parts": part_rows(data.parts.present())}
     if planned.task.vectors:
         found = baseline(data.parts.train, data.parts.test or data.parts.val)
         facts |= {} if found is None else {"baseline": found}
@@ -234,29 +230,28 @@ def write(
     else:
         learned = data.for_training_on_all(planned.config)
         facts |= {"refit_bags": sum(map(len, learned.values())), "refit_seconds": again.summary()["seconds"]}
-    if planned.config.labels.instance_labels is not None:
-        write_trained(folder, learned, data.source)
-    write_json(folder / RESULT, evaluated.figures | facts)
-    write_report(folder, classifier, data.parts.present(), data.source, classified=evaluated.reported)
+    write_trained(folder, learned, data.source)
+    write_json(folder / RESULT, figures | facts)
+    write_report(folder, classifier, data.parts.present(), data.source, classified=reported)
     return read_result(folder)
 
 
-def about(planned: Planned, data: Data) -> dict[str, Any]:
+def about(planned: Planned) -> dict[str, Any]:
     """What a result belongs to."""
-    config, used = planned.config, len(used_instances(data.parts.train))
+    config, used = planned.config, len(used_instances(planned.data.parts.train))
     bags = {"scenario": None} | config.facts_of_bags()
     return {
         "method": planned.record.method,
         "method_options": config.method_options,
         "sees_instance_labels": sees_instance_labels(config.method),
-        "background_share": config.labels.background_share,
+        "background_share": config.background_share,
         "recipe": planned.plan.recipe,
         **{name: bags[name] for name in ("source", "scenario", "fold", "data_seed")},
         "seed": config.seed,
         "data": bags,
         "plan": planned.plan.as_dict(),
         "task": planned.task._asdict(),
-        **({"used_instance_labels": used} if config.labels.instance_labels is not None else {}),
+        **({"used_instance_labels": used} if used else {}),
         "version": __version__,
         "hardware": planned.record.environment.device,
     }
@@ -265,9 +260,10 @@ def about(planned: Planned, data: Data) -> dict[str, Any]:
 # ---------------------------------------------------------------------- what surrounds them
 
 
-def _write_missing_report(folder: Path, data: Data, device: str) -> None:
+def _write_missing_report(folder: Path, planned: Planned, device: str) -> None:
     """Of a run that was killed between the result and the page."""
     if not (folder / REPORT).exists():
+        data = planned.data
         write_report(folder, open_classifier(folder, device), data.parts.present(), data.source)
 
 

@@ -15,11 +15,9 @@ from ..io import is_custom_source
 from ..predict.classifier import CLASSIFIER, REFITTED
 from ..version import __version__
 from .config import OwnBags
-from .record import CONFIG, RunRecord, check_same_run, read_record
-from .result_file import read_run_result
+from .record import CONFIG, RESULT, RunRecord, check_same_run, read_record, read_result
 
 LOCK = ".lock"
-RESULT = "result.json"
 
 
 @contextmanager
@@ -53,21 +51,18 @@ def open_run(folder: Path, record: RunRecord) -> dict[str, Any] | None:
     without a second training, on all bags: the first one is the same.
     """
     path, finished = folder / CONFIG, (folder / RESULT).exists()
-    exists = path.exists()
-    ours = exists and "schema_version" in read_json(path, f"move {folder} away and train again")
-    foreign = _training_files(folder) if not exists else [] if ours else [path]
-    if foreign:
-        name = foreign[0].relative_to(folder)
-        raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
+    if not path.exists() or "schema_version" not in read_json(path, f"move {folder} away and train again"):
+        foreign = [path] if path.exists() else _training_files(folder)
+        if foreign:
+            name = foreign[0].relative_to(folder)
+            raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
     if has_started(folder):
         started = read_record(folder)
         continued = started if finished else started.model_copy(update={"refit": record.refit})
         check_same_run(folder, continued, record)
-        if continued != started:
-            write_json(path, continued.as_json())
-    else:
-        write_json(path, record.as_json())
+        record = continued
     if not finished:
+        write_json(path, record.as_json())
         return None
     classifier_file(folder)  # an error if it is gone
     return read_result(folder)
@@ -80,18 +75,18 @@ def has_started(folder: Path) -> bool:
 
 def _training_files(folder: Path) -> list[Path]:
     """Files other than those that exist before the first epoch ends, and those that a kill left unfinished."""
-    return [path for path in folder.rglob("*") if path.is_file() and not _is_written_before_training(path)]
 
+    def is_early(path: Path) -> bool:
+        return path.name == CONFIG or path.name.endswith((LOCK, UNFINISHED)) or path.stat().st_size == 0
 
-def _is_written_before_training(path: Path) -> bool:
-    return path.name == CONFIG or path.name.endswith((LOCK, UNFINISHED)) or path.stat().st_size == 0
+    return [path for path in folder.rglob("*") if path.is_file() and not is_early(path)]
 
 
 def fold_folders(folder: Path) -> list[Path]:
     """The runs of a cross-validation, all of them; empty if the folder holds none."""
     if not (folder / "fold0" / CONFIG).is_file():
         return []
-    bags = read_config(folder / "fold0").run.bags
+    bags = read_record(folder / "fold0").run.bags
     expected = (bags.folds if isinstance(bags, OwnBags) else None) or 1
     folds = [folder / f"fold{number}" for number in range(expected)]
     missing = [fold.name for fold in folds if not (fold / CONFIG).is_file()]
@@ -111,12 +106,6 @@ def read_config(folder: Path) -> RunRecord:
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not a run folder (no {CONFIG}): give the --out of `majority train`")
     return read_record(folder)
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    """The result.json of a finished run."""
-    cure = f"replace it with a complete copy, or remove it and repeat the `majority train` command of {folder}"
-    return read_run_result(folder / RESULT, cure)
 
 
 def finished_file(folder: Path, name: str) -> Path:
@@ -140,6 +129,11 @@ def source_of(record: RunRecord) -> str:
     """Where a run's source is now: its name, its recorded path, or else as the user wrote it."""
     path = record.source_path
     return path if path and os.path.exists(path) else record.run.bags.source
+
+
+def sources_of(folder: Path, source: str | None) -> list[str]:
+    """What a file that is made of a run, and of bags of another source, must not replace."""
+    return [*filter(None, [source, source_of(read_config(first_run(folder)))])]
 
 
 def is_trained_on(record: RunRecord, source: str) -> bool:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
-from ..data.scenarios import majority_range
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
 from ..fields import from_json
-from ..io import SOURCES, CustomBags, Source
+from ..io import CustomBags, Source
 from ..io.benchmarks.catalogue import known_of, known_sources
 from ..log import Log
 from ..nn.backbones import check_backbone
@@ -22,38 +21,37 @@ from ..recipes.stages import Stage
 from ..training.memory import memory_warning
 from ..training.validation import check_all_known, check_bags_per_process, check_labels
 from .config import BenchmarkBags, OwnBags, RunConfig
-from .data import Data, fingerprints, log_left_out, path_of
+from .data import Data, fingerprints, path_of
 from .folder import environment
-from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
-
-MANY = 10**6  # more classes and larger bags allow more scenarios
+from .record import CONFIG, Environment, PlanRecord, RunRecord
 
 
 class Planned(NamedTuple):
     """Everything that training needs, checked."""
 
     config: RunConfig  # with its corrected labels
+    data: Data
     plan: Plan
     task: TaskInfo
     stages: list[Stage]
     record: RunRecord  # as it is written to config.json
-    build: Callable[..., Model]  # a fresh network by its seed
+    build: Callable[..., Model]  # a fresh network for the training bags by its seed
 
 
 def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
     """A function that makes a fresh network for these bags by its seed."""
-    given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
+    given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.background_share}
     return model_builder(plan, config.method, train, **given, **config.method_options)
 
 
 def task_of(record: RunRecord) -> TaskInfo:
-    return from_json(TaskInfo, record.task.model_dump(), CONFIG, "train again in another folder")
+    return from_json(TaskInfo, record.task, CONFIG, "train again in another folder")
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:
     """The plan with this run's seed and settings."""
     find_recipe(plan.recipe).check_method(config.method)
-    return plan.with_seed(config.seed).with_settings(config.plan_settings)
+    return plan.with_seed(config.seed).with_settings(config.settings)
 
 
 def check_config(config: RunConfig) -> None:
@@ -61,56 +59,46 @@ def check_config(config: RunConfig) -> None:
     check_options(config.method, config.method_options)
     reference = find_recipe(config.recipe)
     reference.check_method(config.method)
-    plan = reference.check_settings(config.plan_settings, config.seed)
+    plan = reference.check_settings(config.settings, config.seed)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
-    if isinstance(config.bags, BenchmarkBags):
-        _check_scenario(config.bags, config.labels.background)
-    if config.labels.instance_labels is not None:
+    if config.instance_labels is not None:
         reference.check_instance_labels(config.method)
     if config.like is not None and config.like not in known_sources():
         raise unknown_name("known source", config.like, known_sources(), option="like")
-    if config.like is not None and config.bags.source in known_sources():
-        raise InputError(f"like {config.like}: {config.bags.source} is a known source itself: leave it out")
-
-
-def _check_scenario(bags: BenchmarkBags, background: str | None) -> None:
-    """Refuse a range that no bag of the set can have, as far as the set is known before it is read."""
-    known = SOURCES.get(bags.source)
-    classes = bags.classes or len(known.classes if known else ()) or MANY
-    if background is None:
-        majority_range(bags.scenario, classes, bags.bag_size or MANY)
-    else:
-        majority_range(bags.scenario, max(classes - 1, 2), MANY)
 
 
 def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: str, log: Log) -> Planned:
     """The plan for these bags on this device; what cannot be trained is refused. A run that has started (`before`),
     perhaps on another machine, continues by its own plan."""
-    on_gpu = choose_device(device).type == "cuda" if before is None else before.task.on_gpu
+    on_gpu = choose_device(device).type == "cuda" if before is None else task_of(before).on_gpu
     train = data.parts.train
     kind = config.like or data.source.kind
     task = TaskInfo.of(train, kind, on_gpu, **known_of(kind))
     if not task.vectors and not on_gpu:
         keep_freed_memory()
-    if config.like is not None and task.vectors:
-        raise InputError(f"like {config.like}: it is for images, and these instances are vectors: leave it out")
     recipe = find_recipe(config.recipe)
     plan = adapt(recipe.plan_for(task), config)
-    method = recipe.resolve_method(config.method)
-    build = builder(plan, config, train)
+    method, build = recipe.resolve_method(config.method), builder(plan, config, train)
     stages = recipe.stages(recipe.task_for(task, config.method, build), plan)
     for stage in stages:
         if stage.settings is not None:
             check_bags_per_process(train, stage.settings)
-    refit = resolve_refit(config, before, recipe, data.source)
+    refit = _check_bags(build(), config, resolve_refit(config, before, recipe, data.source), data, before, log)
+    if config.answers is not None and not len(used_instances(train)) and not refit:
+        what = f"instance_labels {config.instance_labels}: no answer is about an instance of a training bag"
+        raise InputError(f"{what}: train once more on all bags, which learns the others (--refit, refit=True)")
+    if data.left_out is not None:
+        until = " until the training on all bags" if refit else ""
+        what = "other bags of their groups are validation or test bags"
+        log(f"{count_noun(len(data.left_out), 'bag')} without a label left out{until}: {what}")
     record = RunRecord(
         run=config,
         method=method,
         refit=refit,
         fingerprint=fingerprints(data.parts, method),
-        plan=PlanRecord.model_validate(plan.as_dict()),
-        task=Task.model_validate(task._asdict(), strict=False),
+        plan=PlanRecord(**plan.as_dict()),
+        task=task._asdict(),
         planned_epochs=sum(stage.epochs for stage in stages),
         source_path=path_of(config.bags),
         encoder=data.source.encoder,
@@ -118,14 +106,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         embedding=data.source.embedding,
         environment=Environment(**environment(device)),
     )
-    planned = Planned(config, plan, task, stages, record, build)
-    planned = _check_bags(planned, data, before, log)
-    if config.labels.answers is not None and not len(used_instances(train)) and not planned.record.refit:
-        what = f"instance_labels {config.labels.instance_labels}: no answer is about an instance of a training bag"
-        raise InputError(f"{what}: train once more on all bags, which learns the others (--refit, refit=True)")
-    if data.left_out is not None:
-        log_left_out(data.left_out, planned.record.refit, log)
-    return planned
+    return Planned(config, data, plan, task, stages, record, build)
 
 
 def resolve_refit(config: RunConfig, before: RunRecord | None, recipe: Recipe, source: Source | None) -> bool:
@@ -140,45 +121,42 @@ def resolve_refit(config: RunConfig, before: RunRecord | None, recipe: Recipe, s
     return recipe.refits_by_default and is_own
 
 
-def _check_bags(planned: Planned, data: Data, before: RunRecord | None, log: Log) -> Planned:
-    """Refuse bags that the model cannot be trained on: a run that is refused leaves nothing behind."""
-    model, parts, record = planned.build(), data.parts, planned.record
-    if before is None:
-        check_parts(model, planned.config.method, parts.train, parts.val)
-    if record.refit and parts.test is not None and (before is None or not before.refit):
+def _check_bags(model: Model, config: RunConfig, refit: bool, data: Data, before: RunRecord | None, log: Log) -> bool:
+    """Refuse bags that the model cannot be trained on: a run that is refused leaves nothing behind. Test bags that it
+    cannot be trained on end only the training on all bags, whether there is one is returned."""
+    parts, new = data.parts, before is None
+    for part in [parts.train, parts.val] if new else []:
+        _check_part(model, config.method, part)
+    if refit and parts.test is not None and (before is None or not before.refit):
         try:
-            check_parts(model, planned.config.method, parts.test)
+            _check_part(model, config.method, parts.test)
         except InputError as error:
-            if planned.config.refit:
+            if config.refit:
                 raise
             log(f"note: there is no second training, on all bags, because of the test bags: {error}")
-            return planned._replace(record=record.model_copy(update={"refit": False}))
-    return planned
+            return False
+    return refit
 
 
-def check_parts(model: Model, method: str, *parts: Bags) -> None:
-    for part in parts:
-        check_labels(model, part)
-        if model.head.sees_instance_labels:
-            check_all_known(method, part)
+def _check_part(model: Model, method: str, bags: Bags) -> None:
+    check_labels(model, bags)
+    if model.head.sees_instance_labels:
+        check_all_known(method, bags)
 
 
-def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
+def log_start(planned: Planned, device: str, log: Log) -> None:
     """What is worth knowing before the training."""
-    config, plan, task, train = planned.config, planned.plan, planned.task, data.parts.train
+    config, plan, task, train = planned.config, planned.plan, planned.task, planned.data.parts.train
     log(f"recipe {plan.recipe}; {train}")
-    if config.labels.instance_labels is not None:
-        used = count_noun(len(used_instances(train)), "instance")
-        log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")
+    if used := len(used_instances(train)):
+        what = f"training also learns the labels of {count_noun(used, 'instance')} of training bags"
+        log(f"{what}; metrics exclude these instances")
     on_gpu_now = choose_device(device).type == "cuda"
     if task.on_gpu != on_gpu_now:
         where = "a GPU" if task.on_gpu else "a CPU"
         log(f"note: this run was started on {where} and continues with the plan for it")
     if config.like is not None and not any(stage.settings and stage.settings.augment for stage in planned.stages):
-        log(
-            f"note: recipe {plan.recipe} does not augment these images, so like has no effect"
-            "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
-        )
+        log(f"note: recipe {plan.recipe} does not augment these instances, so like has no effect")
     if not (task.on_gpu or task.vectors or task.tiny):
         log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
     warning = None if on_gpu_now else memory_warning(planned.build(), train, plan.training)

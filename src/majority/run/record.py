@@ -1,27 +1,28 @@
-"""RunRecord: the content of config.json."""
+"""What is written in a run folder, as types: config.json, result.json and the lines of metrics.jsonl.
+
+A result has what the recipe adds, and lines of results may be of other versions: fields that are not known are kept.
+"""
 
 from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from annotated_types import Ge
-from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
+from annotated_types import Ge, Le, Len
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError, model_validator
 
 from ..data.column_encoder import ColumnEncoder
 from ..errors import InputError
-from ..files import flatten, read_json
+from ..files import CURE, flatten, read_json, read_lines
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
-from .config import OPTIONS, Count, Name, RunConfig
-from .config_errors import damaged
-from .result_file import Task as ReadTask
+from .config import OPTIONS, Name, RunConfig
+from .options import Part, damaged
 
-SCHEMA: Literal[6] = 6
-CONFIG = "config.json"
+SCHEMA: Literal[7] = 7
+CONFIG, RESULT = "config.json", "result.json"
 SHOWN = 3  # differences between two runs, in a message
 MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the plan
     "source_path",
@@ -31,57 +32,47 @@ MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the
     "task.",
     "planned_epochs",
     "run.settings.",
-    "run.short.",
     "run.recipe",
     "run.method",
     "run.refit",
 )
 
-
-class Recorded(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Further(BaseModel):
-    """What has more fields than those that are read here."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+Number = Annotated[int, Ge(0), Le(10**12)]
+Many = Annotated[int, Ge(1), Le(10**12)]
+Share = Annotated[float, Ge(0), Le(1)]
+Figure = Annotated[float, Ge(-1e12), Le(1e12)]
+T = TypeVar("T", bound=BaseModel)
 
 
-class PlannedTraining(Further):
-    seed: int
-    epochs: Count
+class Fields(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False, defer_build=True)
 
 
-class PlanRecord(Further):
+# ---------------------------------------------------------------------- config.json
+
+
+class PlanRecord(Fields):
     recipe: Name
-    training: PlannedTraining
 
 
-class Environment(Further):
+class Environment(Fields):
     majority: str
     torch: str
     device: str
 
 
-class Task(ReadTask):
-    """The fields of `TaskInfo`, which is not imported here: to predict, no recipe is needed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict())  # of a NamedTuple
 
 
-class RunRecord(Recorded):
-    schema_version: Literal[6] = SCHEMA
+class RunRecord(Part):
+    schema_version: Literal[7] = SCHEMA
     run: RunConfig
     method: Name  # what `auto` stands for
     refit: bool  # whether the run trains once more, on all bags
     fingerprint: list[str | None]  # hashes of the bags of each part
     plan: PlanRecord
-    task: Task
-    planned_epochs: Annotated[int, Ge(1)]
+    task: dict[str, Any]  # the fields of `TaskInfo`, which is not imported here: to predict, no recipe is needed
+    planned_epochs: Many
     source_path: str | None
     encoder: ColumnEncoder | None  # how the columns of a table became features
     images: Annotated[ImageFileSummary | None, AS_DICT]
@@ -89,8 +80,7 @@ class RunRecord(Recorded):
     environment: Environment
 
     def as_json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.model_dump_json())
-        return content
+        return self.model_dump(mode="json")
 
 
 def read_record(folder: Path) -> RunRecord:
@@ -100,10 +90,7 @@ def read_record(folder: Path) -> RunRecord:
     if content.get("schema_version") != SCHEMA:
         found = f"{folder} has schema {reprlib.repr(content.get('schema_version'))}, this version reads schema {SCHEMA}"
         raise InputError(f"{found}: train again, in another folder")
-    try:
-        return RunRecord.model_validate_json(json.dumps(content))
-    except ValidationError as error:
-        damaged(path, error, {name: option.field for name, option in OPTIONS.items()}, cure)
+    return from_file(RunRecord, content, path, cure)
 
 
 def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> None:
@@ -117,21 +104,155 @@ def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> Non
     names = sorted(name for name in old.keys() | new.keys() if not name.startswith(may_differ))
     changed = [name for name in names if old.get(name) != new.get(name)]
     if changed == ["fingerprint"]:
-        raise InputError(
-            f"the data have changed since {folder} was started: put the old files back or choose another --out"
-        )
+        what = f"the data have changed since {folder} was started"
+        raise InputError(f"{what}: put the old files back or choose another --out")
     if changed:
-        shown = _shown_differences(changed, old, new)
-        raise InputError(f"{folder} holds another run ({shown}): choose another --out, or repeat its settings")
+        named = [name for name in changed if name != "fingerprint"]
+        named.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
+        options = {name: name.removeprefix("run.").removeprefix("bags.") for name in named[:SHOWN]}
+        shown = "; ".join(f"{option} is {old.get(name)}, not {new.get(name)}" for name, option in options.items())
+        more = f"; and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        raise InputError(f"{folder} holds another run ({shown}{more}): choose another --out, or repeat its settings")
 
 
-def _shown_differences(changed: Iterable[str], old: dict[str, Any], new: dict[str, Any]) -> str:
-    names = [name for name in changed if name != "fingerprint"]
-    names.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
-    shown = "; ".join(f"{_option(name)} is {old.get(name)}, not {new.get(name)}" for name in names[:SHOWN])
-    return shown + (f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+# ---------------------------------------------------------------------- result.json and metrics.jsonl
 
 
-def _option(name: str) -> str:
-    """The name of the option, without the part that it is in."""
-    return name.removeprefix("run.").removeprefix("bags.").removeprefix("labels.")
+class Epoch(Fields):
+    """A line of metrics.jsonl; a stage that validates nothing has no val_ fields."""
+
+    epoch: Number
+    train_loss: float
+    train_bag_accuracy: Share
+    val_loss: float = 0
+    val_bag_accuracy: Share = 0
+
+
+class Figures(Fields):
+    """Of the bags of one part; a figure that is not defined is null or absent."""
+
+    __pydantic_extra__: dict[str, Figure | None]
+    bags: Many = 1
+    instances: Number = 0
+    overestimation_quantiles: Annotated[list[Figure], Len(5, 5)] | None = None
+    warnings: list[str] = []
+    intervals: dict[str, Annotated[list[Figure], Len(2, 2)]] = {}  # 95 %, over resampled bags
+
+
+class StageResult(Fields):
+    best_epoch: Number
+    epochs: Number
+
+
+class Curve(Fields):
+    """Bag accuracy is by count; in lines of older versions, by the method's own prediction."""
+
+    epoch: list[Number]
+    train_loss: list[float]
+    val_loss: list[float]
+    train_bag_accuracy: list[Share] = []
+    val_bag_accuracy: list[Share] = []
+
+
+class TrainingPlan(Fields):
+    epochs: Number = 0
+    seed: int = 0
+
+
+class ResultPlan(PlanRecord):
+    training: TrainingPlan
+
+
+class WrongLabels(Fields):
+    """Labels that the counts of a first training contradict."""
+
+    share: Share
+    log_likelihoods: dict[str, float]
+    bags: Number
+    corrections: dict[str, str]
+
+
+class PartRow(Fields):
+    """The bags of one part."""
+
+    name: str
+    bags: Many
+    instances: Many
+    smallest: Many
+    largest: Many
+    majority: Share | None
+    labels: str = ""  # how many say less or more than the winner
+
+
+class ResultLine(Fields):
+    """A line of results, also of older versions."""
+
+    source: str
+    method: str
+    recipe: str
+    test: Figures | None  # without fields if there are no test bags
+    val: Figures | None = None
+    scenario: str | None = None
+    fold: Number = 0
+    seed: Number = 0
+    best_epoch: Number = 0
+    epochs: Number = 0
+    seconds: Figure = 0
+    stages: dict[str, StageResult] | None = None
+    method_options: dict[str, Any] | None = None
+    varied: dict[str, Any] = {}
+    sees_instance_labels: bool = False
+    background_share: Share | None = None
+    data: dict[str, Any] | None = None
+    plan: ResultPlan | None = None
+    task: dict[str, Any] | None = None
+    curve: Curve | None = None
+    wrong_labels: WrongLabels | None = None
+    refit_bags: Number = 0
+    refit_seconds: Figure = 0
+    used_instance_labels: Number = 0
+    lines: dict[str, str] = {}  # what the stages of the recipe have chosen, for people: title -> text
+    warnings: list[str] = []
+    parts: list[PartRow] = []
+
+
+class RunResult(ResultLine):
+    """result.json."""
+
+    test: Figures
+    fold: Number
+    best_epoch: Number
+    epochs: Number
+    seconds: Figure
+
+    @model_validator(mode="after")
+    def _says_how_many(self) -> Self:
+        for name, part in (("test", self.test), ("val", self.val)):
+            if part is not None and part.model_fields_set and not {"bags", "instances"} <= part.model_fields_set:
+                raise InputError(f"{name}.bags or {name}.instances is missing")
+        return self
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result.json of a finished run."""
+    path = folder / RESULT
+    cure = f"replace it with a complete copy, or remove it and repeat the `majority train` command of {folder}"
+    content = read_json(path, cure)
+    from_file(RunResult, content, path, cure)
+    return content
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl."""
+    lines = read_lines(path)
+    for number, line in enumerate(lines, start=1):
+        from_file(Epoch, line, f"{path}, line {number}")
+    return lines
+
+
+def from_file(kind: type[T], content: dict[str, Any], place: str | Path, cure: str = CURE) -> T:
+    """What a file of this program holds, if nobody has changed it."""
+    try:
+        return kind.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        damaged(place, error, {name: option.field for name, option in OPTIONS.items()}, cure)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from ..data.bags import Bags
 from ..errors import InputError, count_noun
@@ -24,12 +25,6 @@ from .folder import classifier_file, finished_file, fold_folders, read_config, s
 from .record import RunRecord
 
 
-class Opened(NamedTuple):
-    classifier: Classifier
-    bags: dict[str, Bags]  # by part; "all" for custom bags of another source
-    source: Source
-
-
 def open_bags(
     folder: str | Path,
     source: str | None = None,
@@ -42,8 +37,9 @@ def open_bags(
     device: str = "auto",
     block: Block | None = None,
     log: Log = no_log,
-) -> Opened:
-    """A run's classifier, and bags for it. Of a cross-validation, without labels: the mean of its folds.
+) -> tuple[Classifier, dict[str, Bags], Source]:
+    """A run's classifier, bags for it by part ("all" for custom bags of another source), and their source. Of a
+    cross-validation, without labels: the mean of its folds.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
     may have none, `review` whether the bags must have some, `names` how its columns are called (None: as in training),
@@ -70,12 +66,12 @@ def open_bags(
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
         classifier.model.spec.check(bags.store)
-        return Opened(classifier, {"all": bags}, custom)
+        return classifier, {"all": bags}, custom
     classifier, parts, opened = reopen(folder, source, device)
     if parts.test is None and not all_parts:
         raise InputError(f"{folder} has no test bags: its source marks none; use --all, or give a SOURCE")
     chosen = {part: bags for part, bags in parts.present().items() if all_parts or part == "test"}
-    return Opened(classifier, chosen, opened)
+    return classifier, chosen, opened
 
 
 def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts, Source]:
@@ -159,10 +155,12 @@ def read_options(
         trained_images=record.images,
         features=None if record.encoder is None else record.encoder.names,
         encoder=record.encoder,
-        names=names or column_names(bags if isinstance(bags, OwnBags) else Columns()),
+        names=names or column_names(dict(bags)) or ColumnNames(),
         encoder_shape=None if embedding is None else embedding.image_shape,
     )
 
 
-def column_names(columns: Columns) -> ColumnNames:
-    return ColumnNames(*columns.columns().values())
+def column_names(options: Mapping[str, Any]) -> ColumnNames | None:
+    """None if no option is the name of a column: they are then called as in training."""
+    names = [options.get(name) for name in Columns.model_fields]
+    return ColumnNames(*names) if any(names) else None

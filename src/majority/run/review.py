@@ -16,7 +16,8 @@ from ..io.predictions import Columns, instance_ids, write_rows
 from ..log import Log, no_log
 from ..predict.label_likelihood import label_evidence
 from .classified_bags import ClassifiedBags, classify_bags
-from .folder import RESULT, finished_file, fold_folders
+from .folder import finished_file, fold_folders
+from .record import RESULT
 from .reopen import open_bags, reopen
 
 LEAST_WRONG = 0.01  # share of wrong labels that is assumed if no label seems to be wrong

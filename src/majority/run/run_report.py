@@ -7,7 +7,8 @@ from pathlib import Path
 from ..io.custom import ColumnNames
 from ..log import Log, no_log
 from ..predict.classifier import Classifier
-from .folder import RESULT, classifier_file, finished_file, read_config, read_result
+from .folder import classifier_file, finished_file, read_config
+from .record import RESULT, read_result
 from .reopen import open_bags, reopen
 from .report.model_card import card_facts
 from .report.page import write_report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -13,7 +12,7 @@ from annotated_types import Ge, Le
 from pydantic import BeforeValidator, Field
 
 from ..errors import InputError
-from .config import OPTIONS, Name, Names, Trackers
+from .config import OPTIONS, Machine, Name, Names
 from .options import USUAL, Part, as_words, options_of, read_item, split_names
 
 MAX_RANGE = 1_000
@@ -24,39 +23,30 @@ DEFAULT_METHODS, DEFAULT_SCENARIOS = ("count", "log-mean", "vote", "naive"), ("s
 def read_numbers(value: object) -> object:
     """
     >>> read_numbers("0-2,5"), read_numbers(3), read_numbers([0, 1])
-    ((0, 1, 2, 5), (3,), (0, 1))
+    ([0, 1, 2, 5], [3], [0, 1])
     """
-    if isinstance(value, int):
-        return (value,)
     if not isinstance(value, str):
-        return tuple(value) if isinstance(value, list) else value
+        return [value] if isinstance(value, int) else value
     numbers: list[int] = []
-    try:
-        for piece in value.split(","):
-            first, _, last = piece.partition("-")
-            chosen = range(int(first), int(last or first) + 1)
-            if not 0 < len(chosen) <= MAX_RANGE:
-                raise ValueError("an empty or endless range, such as 3-1 or 0-1000000000")
-            numbers += chosen
-    except (ValueError, OverflowError):
-        raise InputError(f"{value}: write 0, 0-4 or 0,2, with at most {MAX_RANGE} in a range") from None
-    return tuple(numbers)
+    for piece in value.split(","):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", piece.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if not 0 <= last - first < MAX_RANGE:
+            raise InputError(f"{value}: write 0, 0-4 or 0,2, with at most {MAX_RANGE} in a range")
+        numbers += range(first, last + 1)
+    return numbers
 
 
 def join_ranges(value: object) -> object:
     """The scenarios of a list that was split at its commas: two numbers in a row are joined to a range.
 
     >>> join_ranges("small,0.3,0.5,large")
-    ('small', '0.3,0.5', 'large')
+    ['small', '0.3,0.5', 'large']
     """
     names = split_names(value)
-    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         return names  # what is wrong with it is said where its type is checked
-    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(names)))
-
-
-Numbers = Annotated[tuple[Annotated[int, Ge(0), Le(10**6)], ...], Field(min_length=1), BeforeValidator(read_numbers)]
-Scenarios = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(join_ranges)]
+    return re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(names))
 
 
 def split_values(text: str) -> list[Any]:
@@ -65,34 +55,29 @@ def split_values(text: str) -> list[Any]:
     >>> split_values("0.1,none"), split_values("[0.3, 0.7],[width]")
     ([0.1, None], [[0.3, 0.7], ['width']])
     """
-    return [
-        _read_list(item) if item.startswith("[") else read_item(item) for item in re.findall(r"\[[^]]*\]|[^,]+", text)
-    ]
-
-
-def _read_list(text: str) -> Any:
-    """JSON, or names without quotes."""
-    found = read_item(text)
-    return next(csv.reader([text[1:-1]], skipinitialspace=True)) if isinstance(found, str) else found
+    items = re.findall(r"\[[^]]*\]|[^,]+", text)
+    return [[*map(read_item, split_names(item[1:-1]))] if item[0] == "[" else read_item(item) for item in items]
 
 
 def read_values(value: object) -> object:
     """The values of each option that varies: lists, or text with commas between them."""
     if not isinstance(value, Mapping):
         return value
-    found = {}
-    for name, of_name in value.items():
-        items = split_values(of_name) if isinstance(of_name, str) else of_name
+    found = {name: split_values(of) if isinstance(of, str) else of for name, of in value.items()}
+    for name, items in found.items():
         if not isinstance(items, list | tuple) or len(set(map(str, items))) < max(len(items), 2):
-            raise InputError(f"{name}={of_name}: give at least two different values, with commas between them")
-        found[name] = tuple(items)
+            raise InputError(f"{name}={value[name]}: give at least two different values, with commas between them")
     return found
+
+
+Numbers = Annotated[tuple[Annotated[int, Ge(0), Le(10**6)], ...], Field(min_length=1), BeforeValidator(read_numbers)]
+Scenarios = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(join_ranges)]
 
 
 class StudyConfig(Part):
     title: ClassVar[str] = "Study"
     hidden: ClassVar[tuple[str, ...]] = ("sources", "options")
-    sources: tuple[Name, ...]
+    sources: Names
     methods: Annotated[Names, USUAL] = DEFAULT_METHODS
     """Names separated by commas, or all."""
     scenarios: Annotated[Scenarios, USUAL] = DEFAULT_SCENARIOS
@@ -109,37 +94,29 @@ class StudyConfig(Part):
 
     def as_command(self, out: str) -> str:
         """The `majority study` command of this study. Repeated, it trains the missing cells."""
-        given = self.given()
-        options = given.pop("options", {})
-        defaults = {name: option.default for name, option in OPTIONS.items()}
-        changed = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
-        sources, options = given.pop("sources"), changed
-        vary = {name: join_values(values) for name, values in given.pop("vary", {}).items()}
-        for name in ("folds", "seeds"):
-            if name in given:
-                given[name] = ",".join(map(str, given[name]))
+        given = self.model_dump(exclude_defaults=True)
+        sources, options = given.pop("sources"), given.pop("options", {})
+        options = {name: of for name, of in options.items() if name not in OPTIONS or of != OPTIONS[name].default}
+        given |= {name: ",".join(map(str, given[name])) for name in ("folds", "seeds") if name in given}
+        vary = {name: ",".join(map(_text, values)) for name, values in given.pop("vary", {}).items()}
         words = as_words({"methods": self.methods} | given | {"vary": vary} | options | {"out": out})
         return shlex.join(["majority", "study", *sources, *words])
 
 
-def join_values(values: tuple[Any, ...]) -> str:
-    return ",".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
-class StudyMachine(Part):
+class StudyMachine(Machine):
     """How a study is done, which does not change its results."""
 
-    title: ClassVar[str] = "Machine"
-    device: Annotated[Name, USUAL] = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
+    hidden: ClassVar[tuple[str, ...]] = ("eager",)
     jobs: Annotated[Annotated[int, Ge(1), Le(1024)] | None, USUAL] = None
     """Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."""
     shard: str | None = None
     """Do only part I of N parts, I/N, e.g. 2/8: for job arrays of a scheduler."""
     on: Name = "local"
     """local (this machine), or ray: the Ray cluster at RAY_ADDRESS."""
-    log: Trackers = ()
-    """Also log to tensorboard."""
     out: Annotated[Name, USUAL] = "runs/study"
     """Folder of the runs, table.md and table.csv."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from ..data.bags import Bags
-from ..io import Parts, Source
+from ..io import LabelledSet, Parts, Source
 from ..io.in_memory import as_source
 from ..log import no_log
 from ..predict.classifier import Classifier, mean_of
@@ -19,12 +19,11 @@ from ..training.callbacks import Callback
 from ..training.checkpoint import METRICS
 from ..training.distributed import from_first, in_turn, is_first
 from .config import IN_MEMORY, Machine, RunConfig
-from .data import has_own_bags
 from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
 from .options import checked, plain
+from .record import read_history
 from .report.about import REPORT
-from .result_file import read_history
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,7 +147,9 @@ def train(
     """
     opened = None if isinstance(source, str | Path) else as_source(source)
     name = os.fspath(source) if isinstance(source, str | Path) else IN_MEMORY
-    config = RunConfig.from_options(name, own=None if opened is None else has_own_bags(opened), **options)
+    config = RunConfig.from_options(
+        name, own=None if opened is None else not isinstance(opened, LabelledSet), **options
+    )
     checked(Machine, {"device": device} | ({} if out is None else {"out": plain(out)}))
     temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None and is_first() else None
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from majority.run.shards import Shard
+from majority.run.cluster import Shard
 
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "1", "--device", "cpu", "--jobs", "1"]
 COMMAND = ["--methods", "naive", "--scenarios", "large", "--folds", "0-2", *SMALL]

@@ -17,7 +17,7 @@ REPORT = "report.html"
 def about_run(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, str]:
     """One line of text each, by title. The lines of the recipe replace no other."""
     data, environment, embedding = record.run.facts_of_bags(), record.environment, record.embedding
-    spec, share = classifier.model.spec, record.run.labels.background_share
+    spec, share = classifier.model.spec, record.run.background_share
     shape = "×".join(map(str, spec.instance_shape))
     stages = (f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
     task = {

@@ -13,11 +13,9 @@ from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
 from ...training.checkpoint import METRICS
-from ..classified_bags import ClassifiedBags, classify_bags
-from ..folder import is_trained_on, read_config, read_result
-from ..headline import in_order
-from ..record import RunRecord
-from ..result_file import read_history
+from ..classified_bags import ClassifiedBags, classify_bags, in_order
+from ..folder import is_trained_on, read_config
+from ..record import RunRecord, read_history, read_result
 from ..review import Review, review_labels
 from . import sections
 from .about import REPORT, able, about_run

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from ...data.device import choose_device
 from ...data.scenarios import majority_range
@@ -20,15 +17,14 @@ from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
 from ...nn.methods import METHODS, sees_instance_labels
-from ..cluster import LOCAL, check_on
-from ..config import OPTIONS, BenchmarkBags, RunConfig, Shorthands, bags_class, may_have, plan_setting
-from ..config_errors import damaged
+from ..cluster import LOCAL, Shard, check_on
+from ..config import OPTIONS, BenchmarkBags, RunConfig, bags_class, may_have, plan_setting
 from ..data import make_parts, open_source
 from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
+from ..options import Part
 from ..plan import check_config
-from ..record import CONFIG, Recorded
-from ..shards import Shard
+from ..record import CONFIG
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
@@ -42,7 +38,7 @@ METHOD_OPTION = "option."  # before the name of a method's option that varies
 Cells = Sequence[tuple[Path, Cell]]
 
 
-class StudyRecord(Recorded):
+class StudyRecord(Part):
     """study.json: what was requested."""
 
     study: StudyConfig
@@ -88,10 +84,7 @@ def read_request(study: Path) -> StudyRecord | None:
     path, cure = study / STUDY, "repeat the `majority study` command of this folder, which writes it again"
     if not path.is_file():
         return None
-    try:
-        return StudyRecord.model_validate_json(json.dumps(read_json(path, cure)))
-    except ValidationError as error:
-        damaged(path, error, StudyConfig.model_fields, cure)
+    return from_file(StudyRecord, read_json(path, cure), path, cure)
 
 
 def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> list[str]:
@@ -197,8 +190,8 @@ def _check_options(config: StudyConfig) -> None:
         raise InputError(f"scenarios is not for bags of your own such as {config.sources[0]}: leave it out")
     for scenario in config.scenarios:
         majority_range(scenario, n_classes=1_000, size=1_000)  # raises if there is no such scenario
-    short, given = Shorthands.model_fields, {*config.options, *config.options.get("settings", {})}
-    vary, fixed = ({plan_setting(name) if name in short else name for name in of} for of in (config.vary, given))
+    given = {*config.options, *config.options.get("settings", {})}
+    vary, fixed = ({*map(plan_setting, names)} for names in (config.vary, given))
     if vary & fixed:
         name = min(vary & fixed)
         raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
@@ -218,7 +211,7 @@ def _check_data(cells: Cells) -> None:
     seen: dict[tuple[str, bool], tuple[object, Path]] = {}
     for folder, cell in cells:
         if has_started(folder):
-            bags = cell.config.model_dump_json(include={"bags", "labels"})
+            bags = cell.config.model_dump_json(include={"bags", "background", "instance_labels"})
             fingerprint = read_config(folder).fingerprint
             key = (bags, sees_instance_labels(cell.config.method))
             first, first_folder = seen.setdefault(key, (fingerprint, folder))

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ...errors import InputError, count_noun
+from ...fields import from_json
 from ...files import read_lines, write_lines
 from ...io.benchmarks.catalogue import known_of, known_sources
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
 from ...training.checkpoint import METRICS
 from ..config import plan_setting
-from ..folder import RESULT, read_result
-from ..result_file import Curve, ResultLine, checked, read_history
+from ..record import RESULT, Curve, ResultLine, from_file, read_history, read_result
 
 Result = dict[str, Any]  # the content of one result.json
 
@@ -110,7 +110,8 @@ def _changes_of_plan(result: Result) -> list[str]:
     recipe = RECIPES.get(result["recipe"])
     noted = result.get("task", {"source": source_name(result)})
     noted = known_of(noted["source"]) | noted
-    task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
+    known = {name: noted[name] for name in TaskInfo._fields if name in noted}
+    task = from_json(TaskInfo, known, "a line of results", CURE, "task")
     usual, changes = None if recipe is None else recipe.plan_for(task), []
     if recipe is not None and usual != recipe.plan_for(task._replace(on_gpu=True)):
         changes.append("on a CPU")
@@ -152,7 +153,8 @@ def _read_file(file: Path) -> list[Result]:
     results = []
     for number, line in enumerate(read_lines(file, CURE), start=1):
         place = f"{file}, line {number}"
-        curve = checked(ResultLine, line, place, CURE).get("curve") or {}
+        from_file(ResultLine, line, place, CURE)
+        curve = line.get("curve") or {}
         if len({len(curve[points]) for points in Curve.model_fields if points in curve}) > 1:
             raise InputError(f"{place} is damaged (its curve has lists of different lengths): {CURE}")
         results.append(line)

@@ -27,12 +27,12 @@ from ...errors import InputError, TrainingError
 from ...files import append, retry_while_busy
 from ...io import Source, describe, load
 from ...registry import load_plugins
-from ..cluster import LOCAL, LostTaskError, connect
+from ..cluster import LOCAL, LostTaskError, Shard, connect
 from ..config import Reading, RunConfig
 from ..data import open_source, path_of
 from ..experiment import How, finished_result, run_experiment
-from ..folder import LOCK, read_result
-from ..shards import Shard
+from ..folder import LOCK
+from ..record import read_result
 from ..trackers import create_trackers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
