@@ -208,6 +208,7 @@ def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, m
         return in_pieces(network, batch, rows_of)
 
     monkeypatch.setattr(inference, "_in_pieces", watched)
+    monkeypatch.setattr("majority.run.experiment.baseline", lambda *parts: None)  # it has a network of its own
     options = {"method": "log-mean", "recipe": "quick", "epochs": 2, "verbose": False}
     result = train(tmp_path / "bags.csv", **options, device="cpu", out=tmp_path / "run").result
     assert result["val"]["bags"] == 24 // len(marks)
