@@ -24,7 +24,7 @@ from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
 from ..options import Part
 from ..plan import check_config
-from ..record import CONFIG
+from ..record import CONFIG, from_file
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
