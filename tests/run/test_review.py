@@ -137,7 +137,7 @@ def test_corrected_labels_go_back_into_training(folder):
         ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["nowhere"]),
         ("bag,corrected_label\nbag4,\nbag3,oak\n", ["oak", "bag3", "a, b, c"]),
         ("bag,corrected_label\nbag3,A\n", ["bag3", "A"]),
-        ("bag,corrected_label\nbag3,a|a\n", ["bag3", "a|a", "twice"]),
+        ("bag,corrected_label\nbag3,a|a\n", ["bag3", "a|a", "once"]),
         ("bag,bag_label\nbag3,a\n", ["corrected_label"]),
         ("bag,corrected_label\nbag3,\n", ["corrects nothing"]),
         ("bag,corrected_label\nbag3,a\nbag3,c\n", ["row 3", "bag3", "twice"]),
