@@ -224,5 +224,5 @@ def test_wrong_use(tmp_path, majority, run):
 
 def test_a_csv_would_be_read_as_labels_in_a_folder_of_feature_files_and_parquet_would_not(tmp_path):
     check_output_path(tmp_path / "found.parquet", [str(tmp_path)])
-    with pytest.raises(InputError, match="where tables are labels: choose another folder"):
+    with pytest.raises(InputError, match="where tables are read: choose another folder"):
         check_output_path(tmp_path / "found.csv", [str(tmp_path)])

@@ -20,6 +20,7 @@ from ..log import Log, no_log
 from . import is_custom_source
 from .custom import ColumnNames, CustomBags, ReadOptions
 from .custom.folders import INSTANCES, LABELS
+from .custom.images import ImageFiles
 from .custom.load import load_custom
 from .embedding import read_embedding, write_embedding
 from .encoders.network import Network, open_network
@@ -65,16 +66,16 @@ def embed(
     if not is_custom_source(source):
         raise InputError(f"{source} is not bags of your own: give a table with a column path, or a folder of images")
     network = open_network(model, weights, image_size=image_size, mean=mean, std=std, device=device)
-    shape = network.embedding.image_shape
     names = ColumnNames(bag_column, label_column, path_column)
-    options = ReadOptions(unlabelled=True, training=False, names=names, encoder_shape=shape)
-    opened = load_custom(user_path(source), options)
-    if opened.paths is None or opened.bags.store.ndim != 4:
+    shape = network.embedding.image_shape
+    opened = load_custom(
+        user_path(source), ReadOptions(unlabelled=True, training=False, names=names, encoder_shape=shape)
+    )
+    if not isinstance(opened.bags.store, ImageFiles):
         raise InputError(f"{source} contains vectors, and only images can be embedded: give a table with a column path")
     for warning in opened.warnings_for(None):
         log(f"warning: {warning}")
-    out = Path(out)
-    files = _file_names(opened.bags)
+    out, files = Path(out), file_names(opened.bags.bag_names(), "rename it, with letters, digits, - and _")
     try:
         out.mkdir(parents=True, exist_ok=True)
         with hold_lock(out / ".lock"):
@@ -89,41 +90,39 @@ def embed(
 def embed_bags(bags: Bags, network: Network, log: Log = no_log) -> Bags:
     """The same bags with the features of their images, in memory."""
     used, index = np.unique(bags.index, return_inverse=True)
-    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
-    batches = np.split(used, range(step, len(used), step))
+    batches = _batches(used, network)
     features = [network(bags.store[batch]) for batch in _with_progress(batches, "image", log)]
     return bags._with(store=np.concatenate(features), index=index)
 
 
+def _batches(rows: np.ndarray, network: Network) -> list[np.ndarray]:
+    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
+    return np.split(rows, range(step, len(rows), step))
+
+
 def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Network, log: Log) -> None:
-    bags, images = opened.bags, _hash_names(opened)
+    bags, images, files = opened.bags, _hash_images(opened), [out / f"{name}.npy" for name in names]
     before = read_embedding(out)
     if before is None:
         foreign = [path.name for path in out.iterdir() if not path.name.startswith(".")]
         if foreign:
-            raise InputError(
-                f"{out} holds {foreign[0]}, which was not written by `majority embed`: choose another --out"
-            )
+            what = f"{out} holds {foreign[0]}, which was not written by `majority embed`"
+            raise InputError(f"{what}: choose another --out")
         write_embedding(out, network.embedding, images, complete=False)
     else:
         changed = before.embedding.differences(network.embedding)
-        if changed:
-            raise InputError(f"{out} holds features of another model ({changed}): choose another --out")
-        if before.images != images:
-            raise InputError(f"{out} holds features of other images: choose another --out")
+        if changed or before.images != images:
+            what = f"another model ({changed})" if changed else "other images"
+            raise InputError(f"{out} holds features of {what}: choose another --out")
         if before.complete:
             log(f"{out} is finished: {count_noun(len(bags), 'bag')}")
             return
-    files = [out / f"{name}.npy" for name in names]
-    if before is not None:
         done = sum(file.exists() for file in files)
         log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
-    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
-    groups = [group for group in _groups(bags, step) if not all(files[number].exists() for number in group)]
+    groups = [group for group in _groups(bags, network) if not all(files[number].exists() for number in group)]
     for group in _with_progress(groups, "bag", log):
         rows_of_group = bags.index[bags.positions(np.array(group))]
-        batches = np.split(rows_of_group, range(step, len(rows_of_group), step))
-        features = np.concatenate([network(bags.store[batch]) for batch in batches])
+        features = np.concatenate([network(bags.store[batch]) for batch in _batches(rows_of_group, network)])
         for number, rows in zip(group, np.split(features, np.cumsum(bags.sizes[group])[:-1]), strict=True):
             if not files[number].exists():
                 _write_npy(files[number], rows)
@@ -131,20 +130,17 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
     write_embedding(out, network.embedding, images, complete=True)
 
 
-def _groups(bags: Bags, enough: int) -> Iterator[list[int]]:
+def _groups(bags: Bags, network: Network) -> Iterator[list[int]]:
     """Bags that are embedded together: as many as give one full batch.
 
     They do not depend on what is done already: the last bits of a feature may depend on its batch.
     """
-    group, images = [], 0
-    for number, size in enumerate(bags.sizes.tolist()):
+    group, enough = [], instances_per_pass(network.embedding.image_shape, network.on_gpu)
+    for number in range(len(bags)):
         group.append(number)
-        images += size
-        if images >= enough:
+        if bags.sizes[group].sum() >= enough or number == len(bags) - 1:
             yield group
-            group, images = [], 0
-    if group:
-        yield group
+            group = []
 
 
 def _write_npy(path: Path, rows: np.ndarray) -> None:
@@ -157,48 +153,35 @@ def _write_npy(path: Path, rows: np.ndarray) -> None:
 
 def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
     """labels.csv, if the bags have labels, and instances.csv."""
-    bags = opened.bags
+    bags, paths = opened.bags, opened.paths
+    assert paths is not None
     if bags.labelled:
-        columns: dict[str, Any] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
-        if bags.bag_labels.runner_up is not None:
-            columns["second_label"] = bags.bag_labels.second_texts(bags.classes)
-        columns |= {} if opened.split is None else {"split": opened.split}
-        columns |= {} if bags.groups is None else {"group": bags.groups}
-        _write_csv(out / LABELS, columns)
-    assert opened.paths is not None
-    columns = {"bag": np.repeat(names, bags.sizes), "path": opened.paths[bags.index]}
-    if bags.instance_labels is not None:
-        columns["label"] = np.array([*bags.true_classes, ""], object)[bags.instance_labels]  # the last: UNKNOWN
-    if bags.coordinates is not None:
-        columns["x"], columns["y"] = bags.coordinates.T
-    if bags.weights is not None:
-        columns["weight"] = bags.weights
-    _write_csv(out / INSTANCES, columns)
+        second = None if bags.bag_labels.runner_up is None else bags.bag_labels.second_texts(bags.classes)
+        labels = {"bag": names, "label": bags.bag_labels.texts(bags.classes), "second_label": second}
+        _write_csv(out / LABELS, labels | {"split": opened.split, "group": bags.groups})
+    x, y = (None, None) if bags.coordinates is None else bags.coordinates.T
+    classes = np.array([*bags.true_classes, ""], object)  # the last: UNKNOWN
+    columns: dict[str, Any] = {"bag": np.repeat(names, bags.sizes), "path": paths[bags.index]}
+    columns["label"] = None if bags.instance_labels is None else classes[bags.instance_labels]
+    _write_csv(out / INSTANCES, columns | {"x": x, "y": y, "weight": bags.weights})
 
 
 def _write_csv(path: Path, columns: dict[str, Any]) -> None:
-    write_text(path, pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
+    """The columns that there are."""
+    given = {name: values for name, values in columns.items() if values is not None}
+    write_text(path, pd.DataFrame(given).to_csv(index=False, lineterminator="\n"))
 
 
-def _file_names(bags: Bags) -> list[str]:
-    """The names of the bags, each of which becomes a file."""
-    assert bags.names is not None
-    return file_names(bags.names.tolist(), "rename it, with letters, digits, - and _")
-
-
-def _hash_names(opened: CustomBags) -> str:
+def _hash_images(opened: CustomBags) -> str:
     """Of the bags, and of the paths, sizes and times of their images: the same for the same source."""
-    from .custom.images import ImageFiles
-
     bags, paths = opened.bags, opened.paths
-    assert bags.names is not None
     assert paths is not None
     assert isinstance(bags.store, ImageFiles)
     digest = hashlib.sha256()
     states = [os.stat(path) for path in bags.store.paths]
-    versions = [f"{state.st_size}\0{state.st_mtime_ns}" for state in states]
-    for bag, i in zip(np.repeat(bags.names, bags.sizes).tolist(), bags.index.tolist(), strict=True):
-        digest.update(f"{bag}\0{paths[i]}\0{versions[i]}\n".encode(errors="surrogateescape"))
+    for bag, i in zip(np.repeat(bags.bag_names(), bags.sizes).tolist(), bags.index.tolist(), strict=True):
+        line = f"{bag}\0{paths[i]}\0{states[i].st_size}\0{states[i].st_mtime_ns}\n"
+        digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..errors import InputError
 from ..files import write_text
@@ -60,12 +59,8 @@ def write_figures(path: Path, about: Mapping[str, Any], parts: Mapping[str, dict
         content = {**about, "bootstrap": BOOTSTRAP, "parts": parts}
         write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
         return
-    file = io.StringIO()
-    table = csv.writer(file, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for part, described in parts.items():
-        table.writerows([part, *("" if cell is None else cell for cell in row)] for row in _long_rows(described))
-    write_text(path, file.getvalue())
+    rows = [[part, *row] for part, described in parts.items() for row in _long_rows(described)]
+    write_text(path, pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def _of_figures(figures: Mapping[str, Any], intervals: Intervals) -> dict[str, list[float]]:
@@ -97,20 +92,19 @@ def _calibration_rows(calibration: np.ndarray) -> list[dict[str, Any]]:
 
 def _long_rows(described: dict[str, Any]) -> list[list[Any]]:
     """One row per number: table, row, column, value, low, high."""
-    rows: list[list[Any]] = []
-    for name, value in described["figures"].items():
-        if not isinstance(value, list):
-            rows.append(["figures", "", name, value, *described["intervals"].get(name, (None, None))])
-    for row in described.get("classes", {}).get("rows", ()):
-        for name in ("n", "predicted", "precision", "recall", "f1"):
-            rows.append(["classes", row["class"], name, row[name], *(row.get(f"{name}_interval") or (None, None))])
-    confusion = described.get("confusion", {"classes": [], "rows": []})
+    intervals = {f"{name}_interval": ends for name, ends in described["intervals"].items()}
+    records = [("figures", "", described["figures"] | intervals)]
+    records += [("classes", row["class"], row) for row in described.get("classes", {"rows": ()})["rows"]]
+    confusion = described.get("confusion", {"classes": (), "rows": ()})
     for true, counts in zip(confusion["classes"], confusion["rows"], strict=True):
-        rows += [["confusion", true, name, n, "", ""] for name, n in zip(confusion["classes"], counts, strict=True)]
-    for row in described.get("calibration", ()):
-        place = f"{row['above']:.3f} to {row['up_to']:.3f}"
-        rows += [["calibration", place, name, row[name], "", ""] for name in ("instances", "confidence", "accuracy")]
-    return rows
+        records.append(("confusion", true, dict(zip(confusion["classes"], counts, strict=True))))
+    records += [("calibration", f"{row['above']:.3f}", row) for row in described.get("calibration", ())]
+    return [
+        [table, row, name, value, *(values.get(f"{name}_interval") or (None, None))]
+        for table, row, values in records
+        for name, value in values.items()
+        if not isinstance(value, list | str) and not name.endswith("_interval")
+    ]
 
 
 def _number(value: float) -> float | None:

@@ -5,7 +5,6 @@ Only one batch of probabilities is in memory at a time and, if their store is on
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,18 +43,10 @@ def check_not_source(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that would change one of these sources."""
     for source in filter(is_custom_source, sources):
         place = user_path(source).resolve()
-        if path.resolve() == place:
-            raise InputError(f"--out {path} is the source itself: choose another file")
-        if path.resolve().parent != place:
-            continue
-        if path.suffix == ".csv":
-            raise InputError(
-                f"--out {path} is inside the source folder {source}, where tables are labels: choose another folder"
-            )
-        if path.suffix == ".parquet" and is_parquet(place):
-            raise InputError(
-                f"--out {path} is inside the source folder {source}, a table in parts: choose another folder"
-            )
+        inside = path.resolve().parent == place and (path.suffix == ".csv" or is_parquet(place))
+        if path.resolve() == place or inside:
+            what = "is inside the source, where tables are read" if inside else "is the source itself"
+            raise InputError(f"--out {path} {what}: choose another {'folder' if inside else 'file'}")
 
 
 def write_predictions(
@@ -106,29 +97,23 @@ def bag_counts(classifier: Classifier, parts: dict[str, Bags], abstain_below: fl
     """One row per bag: instances predicted as each class, and those without a class where it may abstain."""
     for part, bags in parts.items():
         predicted = classifier.predict_bags(bags, abstain_below)
-        counts, weighted = predicted.counts, predicted.weighted_counts
         columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
-        columns |= {name: counts[:, c] for c, name in enumerate(_count_names(classifier))}
-        if weighted is not None:
-            columns |= {name: weighted[:, c] for c, name in enumerate(_weight_names(classifier))}
-        yield columns | ({} if abstain_below is None else {"abstained": bags.sizes - counts.sum(axis=1)})
+        for form, counts in (("n({})", predicted.counts), ("weight({})", predicted.weighted_counts)):
+            if counts is not None:
+                columns |= dict(zip(map(form.format, classifier.classes), counts.T, strict=True))
+        if abstain_below is not None:
+            columns["abstained"] = bags.sizes - predicted.counts.sum(axis=1)
+        yield columns
 
 
 def add_majority(classifier: Classifier, columns: Columns) -> Columns:
     """The counts of bags, with majority, share and margin."""
-    counts = np.stack([columns[name] for name in _count_names(classifier)], axis=1)
-    names = _weight_names(classifier)
-    weighted = np.stack([columns[name] for name in names], axis=1) if names[0] in columns else None
+    names = [f"n({name})" for name in classifier.classes]
+    of_weights = [f"weight({name})" for name in classifier.classes]
+    counts = np.stack([columns[name] for name in names], axis=1)
+    weighted = np.stack([columns[name] for name in of_weights], axis=1) if of_weights[0] in columns else None
     summary = classifier.summarise_counts(counts, weighted)
     return columns | {"majority": summary.majority, "share": summary.share, "margin": summary.margin}
-
-
-def _count_names(classifier: Classifier) -> list[str]:
-    return [f"n({name})" for name in classifier.classes]
-
-
-def _weight_names(classifier: Classifier) -> list[str]:
-    return [f"weight({name})" for name in classifier.classes]
 
 
 def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tuple[str, np.ndarray]:
@@ -187,43 +172,17 @@ def write_rows(path: Path, batches: Iterable[Columns]) -> int:
 
 @contextmanager
 def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
-    """Numbers at the end of the rows, such as the probabilities of all classes, are formatted row by row: that is three
-    times as fast as `csv.writer`, and only one row of text is in memory."""
-    with place.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="")
-        has_header = False
+    """Numbers have six digits, but coordinates all of theirs."""
+    import pandas as pd
+
+    with place.open("w", newline="", encoding="utf-8", errors="replace") as file:
 
         def add(columns: Columns) -> None:
-            nonlocal has_header
-            if not has_header:
-                table.writerow(columns)
-                file.write("\r\n")
-                has_header = True
-            names = list(columns)
-            while names and _is_formatted(names[-1], columns[names[-1]]):
-                names.pop()
-            ending = [columns[name] for name in list(columns)[len(names) :]]
-            rows = len(next(iter(columns.values())))
-            numbers = np.stack(ending, axis=1) if ending else np.empty((rows, 0))
-            form = ",%.6g" * len(ending) + "\r\n"
-            beginnings = zip(*(_format_cells(name, columns[name]) for name in names), strict=True)
-            for cells, row in zip(beginnings, numbers, strict=True):
-                table.writerow(cells)
-                file.write(form % tuple(row.tolist()))
+            places = {name: columns[name].astype(object) for name in ("x", "y") if name in columns}
+            frame = pd.DataFrame(columns | places)
+            frame.to_csv(file, header=file.tell() == 0, index=False, float_format="%.6g", lineterminator="\r\n")
 
         yield add
-
-
-def _format_cells(name: str, values: np.ndarray) -> Iterable[object]:
-    """The values as they are written. Python numbers are written twice as fast as those of numpy."""
-    if _is_formatted(name, values):
-        return [f"{value:.6g}" for value in values.tolist()]
-    return values if values.dtype.kind == "f" else values.tolist()
-
-
-def _is_formatted(name: str, values: np.ndarray) -> bool:
-    """Whether these are numbers that are written with six digits: all but coordinates."""
-    return values.dtype.kind == "f" and name not in ("x", "y")
 
 
 @contextmanager

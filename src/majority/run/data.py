@@ -52,7 +52,10 @@ def read_data(config: RunConfig, source: Source | None = None, log: Log = no_log
     parts = make_parts(config, source, log)
     if untrained := describe_untrained(parts):
         log(f"warning: {untrained}")
-    return Data(source, parts, source.left_out(parts, *chosen) if isinstance(source, CustomBags) else None)
+    left_out, bags = None, config.bags
+    if isinstance(source, CustomBags) and isinstance(bags, OwnBags):
+        left_out = source.left_out(bags.fold, bags.folds, bags.data_seed, *chosen)
+    return Data(source, parts, left_out)
 
 
 def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:

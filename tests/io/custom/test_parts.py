@@ -46,7 +46,7 @@ def test_unlabelled_bags_of_groups_in_other_parts_are_left_out(tested, backgroun
     split = {"train": ["train"] * 80, "test": ["train"] * 60 + ["test"] * 20}.get(tested)
     source = CustomBags("example", bags, None if split is None else np.array(split))
     parts = source.make_parts(folds=5 if tested == "folds" else None, background=background)
-    left_out = source.left_out(parts, background)
+    left_out = source.left_out(0, 5 if tested == "folds" else None, 0, background)
     others = {*parts.val.groups, *([] if parts.test is None or tested == "test" else parts.test.groups)}
     assert {*left_out.groups} == others
     assert not left_out.bag_labels.known.any()
@@ -60,7 +60,7 @@ def test_no_bag_is_left_out_of_given_validation_bags():
     source = CustomBags("example", bags, np.array(["train"] * 4 + ["val"] * 2))
     parts = source.make_parts()
     assert len(parts.train) == 4
-    assert source.left_out(parts) is None
+    assert source.left_out(0, None, 0, None) is None
 
 
 def test_every_bag_is_tested_once_in_cross_validation():

@@ -18,6 +18,7 @@ from .findings import abbreviate_names
 
 SPLITS = ("train", "val", "test")
 DEFAULT_SHARES = (0.6, 0.2, 0.2)  # train, val, test
+LEFT_OUT = len(SPLITS)  # the number of the part of a bag that is in none
 VALIDATION = 0.2  # share of the training bags that is used for validation if the splits name no val bags
 
 
@@ -63,42 +64,37 @@ class CustomBags(Source):
 
     def warnings_for(self, background: str | None, min_bags: int = MIN_BAGS) -> list[str]:
         """All warnings; instances of the background class do not count as wrong."""
-        rare = self._describe_rare(min_bags) if self.for_training else ()
-        return [*self.warnings, *self._describe_further(background), *rare]
+        warnings = [*self.warnings, *self._describe_further(background)]
+        rare = [self.bags.classes[number] for number in self.rare_classes(min_bags)] if self.for_training else []
+        if rare:
+            warnings.append(
+                f"{', '.join(rare)}: the label of fewer than {min_bags} bags: too few to train and evaluate, so bags "
+                "with this label are used as bags without one, and nothing is classified as it (--min-bags 1 keeps it)"
+            )
+        return warnings
 
     def _describe_further(self, background: str | None) -> Iterator[str]:
         """How many instances have a class that no bag label names, or that the classifier does not know."""
-        bags = self.bags
+        bags, labels = self.bags, self.bags.bag_labels
         if bags.instance_labels is None:
             return
-        counts = np.bincount(bags.instance_labels + 1, minlength=len(bags.true_classes) + 1)[1:]
-        spoken_of = bags.bag_labels.allowed.any(axis=0) | (bags.bag_labels.second_counts > 0)
-        known = spoken_of if self.for_training and bags.labelled else np.ones(len(bags.classes), bool)
-        is_background = np.array([name == background for name in bags.true_classes[len(known) :]], bool)
-        known = np.concatenate([known, is_background])
-        further = np.flatnonzero(~known & (counts > 0)).tolist()
+        counts = np.bincount(bags.instance_labels[bags.instance_labels >= 0], minlength=len(bags.true_classes))
+        named = labels.allowed.any(axis=0) | (labels.second_counts > 0)
+        every = not self.for_training or not bags.labelled
+        known = {name for name, used in zip(bags.classes, named, strict=True) if used or every} | {background}
+        further = [number for number, name in enumerate(bags.true_classes) if name not in known and counts[number]]
         if further:
             names = abbreviate_names([f"{bags.true_classes[number]}: {counts[number]:,}" for number in further])
             count, total = counts[further].sum(), counts.sum()
             share = f"{count:,} of {count_noun(total, 'instance')} ({count / total:.1%})"
-            lack = "the label of any bag" if self.for_training else "a class of the run"
-            unless = ", unless it is the --background" if self.for_training else ""
-            cannot = f"the classifier cannot predict it, so it counts as wrong{unless}"
-            yield f"the class of {share} is not {lack} ({names}): {cannot}"
+            lack = "the label of any bag, nor the --background" if self.for_training else "a class of the run"
+            yield f"the class of {share} is not {lack} ({names}): it is never predicted, so it counts as wrong"
 
     def rare_classes(self, min_bags: int = MIN_BAGS) -> list[int]:
         """The classes that too few bags have as their label or runner-up; none if fewer than two would be left."""
         counts = self.bags.bag_labels.counts + self.bags.bag_labels.second_counts
         rare = np.flatnonzero((counts > 0) & (counts < min_bags)).tolist()
         return rare if (counts >= min_bags).sum() > 1 else []
-
-    def _describe_rare(self, min_bags: int) -> Iterator[str]:
-        names = [self.bags.classes[number] for number in self.rare_classes(min_bags)]
-        if names:
-            yield (
-                f"{', '.join(names)}: the label of fewer than {min_bags} bags: too few to train and evaluate, so bags "
-                "with this label are used as bags without one, and nothing is classified as it (--min-bags 1 keeps it)"
-            )
 
     def make_parts(
         self,
@@ -126,107 +122,72 @@ class CustomBags(Source):
                 f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), for making "
                 "bags from a labelled set"
             )
-        if data_seed < 0:
-            raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
-        check_labelled(self.bags, f"the bags of {self.name}" if self.name != IN_MEMORY else "these bags")
         check_not_only_together(self.bags)
-        bags = self._prepared(background, min_bags)
-        if folds is not None:
-            return self._cross_validation_parts(bags, fold, folds, data_seed)  # a fold may lack a class
-        if fold != 0:
-            raise InputError(f"fold {fold} without folds: give the number of folds too, e.g. --folds 5 (folds=5)")
-        if self.split is not None:
-            parts = self._given_parts(bags, self.split, data_seed)
-        else:
-            parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed), 3))
-        self._check_all_classes_trained(bags, parts.train)
-        return parts
-
-    def _prepared(self, background: str | None, min_bags: int) -> Bags:
-        bags = self.bags.without_classes(self.rare_classes(min_bags))
-        return bags if background is None else bags.with_background(background)
-
-    def left_out(self, parts: Parts, background: str | None = None, min_bags: int = MIN_BAGS) -> Bags | None:
-        """The bags that `make_parts` left out, None if there are none: they have no label, and another bag of their
-        group is a validation or test bag."""
-        bags = self._prepared(background, min_bags)
-        if self.bags.groups is None or (self.split is not None and "val" in self.split):
-            return None
-        tested = [parts.val] if self.split is not None or parts.test is None else [parts.val, parts.test]
-        elsewhere = ~bags.bag_labels.known & np.isin(self.bags.groups, np.concatenate([part.groups for part in tested]))
-        if self.split is not None:
-            elsewhere &= self.split == "train"
-        return bags.subset(elsewhere) if elsewhere.any() else None
-
-    def _given_parts(self, bags: Bags, split: np.ndarray, data_seed: int) -> Parts:
-        parts = {name: bags.subset(split == name) for name in SPLITS if (split == name).any()}
-        if "train" not in parts:
-            raise InputError(f"{self.name} has no bag in split train: mark the bags to train on")
+        bags, part_of = self._divide(fold, folds, data_seed, background, min_bags)
+        parts = {name: bags.subset(part_of == number) for number, name in enumerate(SPLITS) if number in part_of}
         for name in parts.keys() - {"train"}:
             check_labelled(parts[name], f"the {name} bags of {self.name}", all_of_them=name == "val")
-        if "val" in parts:
-            return Parts(parts["train"], parts["val"], parts.get("test"))
-        check_labelled(parts["train"], f"the train bags of {self.name}")
-        part_of = parts["train"].with_labels().divide([1 - VALIDATION, VALIDATION], data_seed)
-        train, val = _subsets(parts["train"], part_of, 2)
-        return Parts(train, val, parts.get("test"))
-
-    def _cross_validation_parts(self, bags: Bags, fold: int, folds: int, data_seed: int) -> Parts:
-        if self.split is not None:
+        missing = sorted(bags.bag_labels.named_classes() - parts["train"].bag_labels.named_classes())
+        if missing and folds is None:  # a fold may lack a class
+            names = ", ".join(bags.classes[label] for label in missing)
+            of_label = bags.bag_labels.allowed[:, missing[0]]
+            first = int(np.argmax(of_label | (bags.bag_labels.seconds == missing[0])))
             raise InputError(
-                f"{self.name} has a split column: leave out --folds (folds=), or remove the split column to "
-                "cross-validate"
+                f"no training bag has the label {names}, as {bags.describe(first)} has: correct it if it is a mistake, "
+                "give more bags of it (or of more groups), or a split column that puts one into train"
             )
+        return Parts(parts["train"], parts["val"], parts.get("test"))
+
+    def left_out(
+        self, fold: int, folds: int | None, data_seed: int, background: str | None, min_bags: int = MIN_BAGS
+    ) -> Bags | None:
+        """The bags that `make_parts` leaves out, None if there are none: they have no label, and another bag of their
+        group is a validation or test bag."""
+        bags, part_of = self._divide(fold, folds, data_seed, background, min_bags)
+        return bags.subset(part_of == LEFT_OUT) if LEFT_OUT in part_of else None
+
+    def _divide(
+        self, fold: int, folds: int | None, data_seed: int, background: str | None, min_bags: int
+    ) -> tuple[Bags, np.ndarray]:  # (b,)
+        """The bags without rare classes, and the number of the part of each."""
+        check_labelled(self.bags, f"the bags of {self.name}" if self.name != IN_MEMORY else "these bags")
+        if data_seed < 0:
+            raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
+        if folds is None and fold != 0:
+            raise InputError(f"fold {fold} without folds: give the number of folds too, e.g. --folds 5 (folds=5)")
+        bags = self.bags.without_classes(self.rare_classes(min_bags))
+        bags = bags if background is None else bags.with_background(background)
+        known, part_of = bags.bag_labels.known, np.zeros(len(bags), np.int64)
+        if folds is not None:
+            part_of[known] = self._folds(bags.with_labels(), fold, folds, data_seed)
+        elif self.split is None:
+            part_of[known] = bags.with_labels().divide(DEFAULT_SHARES, data_seed)
+        else:
+            part_of = np.array([SPLITS.index(name) for name in self.split])
+            if 0 not in part_of:
+                raise InputError(f"{self.name} has no bag in split train: mark the bags to train on")
+            if 1 in part_of:
+                return bags, part_of
+            known = known & (part_of == 0)
+            check_labelled(bags.subset(part_of == 0), f"the train bags of {self.name}")
+            part_of[known] = bags.subset(known).divide([1 - VALIDATION, VALIDATION], data_seed)
+        if bags.groups is not None:  # what is learned from a group must not be tested on it
+            elsewhere = np.isin(bags.groups, bags.groups[part_of > 0])
+            part_of[~bags.bag_labels.known & (part_of == 0) & elsewhere] = LEFT_OUT
+        return bags, part_of
+
+    def _folds(self, bags: Bags, fold: int, folds: int, data_seed: int) -> np.ndarray:  # (b,)
+        if self.split is not None:
+            cure = "leave out --folds (folds=), or remove the split column to cross-validate"
+            raise InputError(f"{self.name} has a split column: {cure}")
         if folds < 3 or fold not in range(folds):
             raise InputError(f"fold {fold} of {folds}: give 3 or more folds, and a fold from 0 to folds - 1")
-        everything, bags = bags, bags.with_labels()
-        strata = bags.bag_labels.strata
-        rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
+        strata, rng, shares = bags.bag_labels.strata, np.random.default_rng(data_seed), np.full(folds, 1 / folds)
         if bags.groups is None:
             fold_of = stratified_split(strata, shares, rng)
         else:
             fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], strata, shares, rng)
-        if set(range(folds)) - set(fold_of):  # at least one fold is empty
+        if len({*fold_of.tolist()}) < folds:
             unit = "bags" if bags.groups is None else "groups"
             raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer folds or more {unit}")
-        val = (fold + 1) % folds
-        part_of = np.select([fold_of == val, fold_of == fold], [1, 2], 0)
-        return Parts(*_subsets(everything, part_of, 3))
-
-    def _check_all_classes_trained(self, bags: Bags, train: Bags) -> None:
-        missing = untrained_classes(bags, train)
-        if missing:
-            names = ", ".join(bags.classes[label] for label in missing)
-            example = _first_with(bags, missing[0])
-            raise InputError(
-                f"no training bag has the label {names}; {example}: correct it if it is a mistake, give more bags of "
-                "it (or of more groups), or a split column that puts one into train"
-            )
-
-
-def untrained_classes(bags: Bags, train: Bags) -> list[int]:
-    """The classes that are a label of bags, but of none of the training bags."""
-    return sorted(bags.bag_labels.named_classes() - train.bag_labels.named_classes())
-
-
-def _first_with(bags: Bags, label: int) -> str:
-    """The first bag whose label or runner-up this class is."""
-    named = bags.bag_labels.allowed[:, label]
-    kind = "label" if named.any() else "second_label"
-    first = named if named.any() else bags.bag_labels.seconds == label
-    return f"the {kind} of {bags.describe(int(np.argmax(first)))} is {bags.classes[label]}"
-
-
-def _subsets(bags: Bags, part_of: np.ndarray, parts: int) -> tuple[Bags, ...]:
-    """The bags of each part; `part_of` has one number per bag with a label, 0 for training.
-
-    Bags without a label are for training. Those whose group is in another part are left out: what is learned from a
-    group must not be tested on it.
-    """
-    known = bags.bag_labels.known
-    of_all = np.zeros(len(bags), np.int64)
-    of_all[known] = part_of
-    if bags.groups is not None:
-        elsewhere = np.isin(bags.groups, bags.groups[of_all > 0])
-        of_all[~known & elsewhere] = parts
-    return tuple(bags.subset(of_all == part) for part in range(parts))
+        return np.select([fold_of == (fold + 1) % folds, fold_of == fold], [1, 2], 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from ...data.feature_files import (
     SUFFIXES,
     FeatureFile,
     FeatureFileError,
-    check_compatible,
-    inspect_feature_file,
     lower_suffix,
 )
 from ...data.stores import FeatureFiles, Store, iterate_chunks
@@ -48,10 +45,14 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
         if files[_bag_name(path)] != path:
             findings.add_problem(path, None, f"bag {_bag_name(path)} has a second file", "keep one file per bag")
     table, bags = _read_bags(folder, files, options, findings)
-    usable = _compatible_files([files[name] for name in bags["bag"] if name in files], findings)
-    if not usable:
-        raise ProblemError(folder, None, "no feature file can be used", "correct the files and the table of labels")
-    on_disk = FeatureFiles(usable)
+    chosen = [files[name] for name in bags["bag"] if name in files]
+    if findings.problems:
+        return Content(table, bags, np.zeros(0), None, np.zeros(0))
+    try:
+        on_disk = FeatureFiles(chosen)
+        coordinates = on_disk.coordinates()
+    except FeatureFileError as error:
+        raise ProblemError(error.path, None, error.what, error.cure) from None
     store = on_disk.load_if_small()
     content = Content(
         table,
@@ -59,18 +60,15 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
         on_disk.sizes,
         store,
         np.arange(len(on_disk)),
+        {} if coordinates is None else {"coordinates": coordinates},
         numbered_within_bags=True,
         embedding=None if embedding is None else embedding.embedding,
     )
     if (folder / INSTANCES).is_file():
-        _read_instances(folder / INSTANCES, [_bag_name(file.path) for file in usable], content, options, findings)
-    if "coordinates" not in content.facts:
-        try:
-            coordinates = on_disk.coordinates()
-            content.facts |= {} if coordinates is None else {"coordinates": coordinates}
-        except FeatureFileError as error:
-            findings.add_problem(error.path, None, error.what, error.cure)
-    for file, start, end in zip(usable, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
+        _read_instances(
+            folder / INSTANCES, [_bag_name(file.path) for file in on_disk.files], content, options, findings
+        )
+    for file, start, end in zip(on_disk.files, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
         _check_finite(file, store, np.arange(start, end), findings)
     on_disk.known_finite = True  # otherwise there are problems, and the store is not used
     return content
@@ -98,26 +96,6 @@ def _bag_name(file: Path) -> str:
     return unicodedata.normalize(UNICODE_FORM, file.stem)
 
 
-def _compatible_files(paths: list[Path], findings: Findings) -> list[FeatureFile]:
-    """The files with the most common width and dtype; the others are problems."""
-    files: list[FeatureFile] = []
-    for path in paths:
-        try:
-            files.append(inspect_feature_file(path))
-        except FeatureFileError as error:
-            findings.add_problem(error.path, None, error.what, error.cure)
-    kinds = [(file.width, file.dtype) for file in files]
-    if not files:
-        return []
-    usual = Counter(kinds).most_common(1)[0][0]
-    for file in files:
-        try:
-            check_compatible(file, files[kinds.index(usual)])
-        except FeatureFileError as error:
-            findings.add_problem(error.path, None, error.what, error.cure)
-    return [file for file, kind in zip(files, kinds, strict=True) if kind == usual]
-
-
 def _check_finite(file: FeatureFile, store: Store, positions: np.ndarray, findings: Findings) -> None:
     bad = np.concatenate([non_finite_rows(block) for block in iterate_chunks(store, positions)])
     if bad.any():
@@ -138,7 +116,7 @@ def _read_instances(path: Path, bags: list[str], content: Content, options: Read
             raise ProblemError(path, None, f"bag {bag} has {rows:,} rows, its feature file {size:,}", cure)
     order = np.concatenate([rows_of[bag] for bag in bags])
     content.paths = frame["path"].to_numpy()[order] if "path" in frame else None
-    content.facts = read_facts(frame, path, order, options, findings)
+    content.facts |= read_facts(frame, path, order, options, findings)
 
 
 # ---------------------------------------------------------------------- images

@@ -106,20 +106,14 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(np.float64, na_value=np.nan)
     which, cells = pd.factorize(column)  # each different cell is read once; -1: missing
+    return np.array([*map(_as_number, cells), np.nan])[which]
+
+
+def _as_number(cell: Any) -> float:
     try:
-        numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    except OverflowError:  # a whole number beyond the range of float64
-        numbers = pd.to_numeric(pd.Series(cells).astype(str), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    return np.append(numbers, np.nan)[which]
-
-
-def _with_points(column: pd.Series) -> pd.Series:
-    """A column of text in which all numbers are written like 1,5 as numbers; any other as it is."""
-    if pd.api.types.is_numeric_dtype(column):
-        return column
-    which, cells = pd.factorize(column)
-    numbers = pd.to_numeric(pd.Series(cells).astype(str).str.replace(",", "."), errors="coerce").to_numpy(np.float64)
-    return column if np.isnan(numbers).any() else pd.Series(np.append(numbers, np.nan)[which], column.index)
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
 
 
 def _read_csv(path: Path, text: set[str]) -> pd.DataFrame:
@@ -140,6 +134,7 @@ def _read_csv(path: Path, text: set[str]) -> pd.DataFrame:
     frame: pd.DataFrame = pd.read_csv(
         path,
         sep=separator,
+        decimal="." if separator == "," else ",",  # as_numbers reads points too
         header=None,
         names=header,
         skiprows=1,
@@ -150,9 +145,6 @@ def _read_csv(path: Path, text: set[str]) -> pd.DataFrame:
         **options,
     )
     frame.index = pd.RangeIndex(2, len(frame) + 2)
-    if separator != ",":
-        for name in frame.columns.difference([*text]):
-            frame[name] = _with_points(frame[name])
     return frame.dropna(how="all")
 
 

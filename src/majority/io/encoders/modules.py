@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from ...data.device import choose_device
 from ...errors import InputError
 from ...files import user_path
 from ...nn.backbones import TIMM
+from ..embedding import Embedding
 from .encoder import Encoder
 
 
@@ -39,33 +39,17 @@ def timm_encoder(model: str, pretrained: bool) -> Encoder:
     return Encoder(model, lambda: module, "", (sides[0], sides[1]), channels, tuple(facts["mean"]), tuple(facts["std"]))
 
 
-def load_weights(module: nn.Module, path: Path, model: str) -> None:
-    """Load a safetensors file. Weights of layers that the module does not have, as a classifier, are left out."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = user_path(path)
-    if not path.is_file():
-        raise InputError(f"--weights {path}: there is no such file")
-    try:
-        weights = load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise InputError(f"--weights {path} cannot be read ({error}): give a safetensors file") from None
-    try:
-        missing, _ = module.load_state_dict(weights, strict=False)
-    except RuntimeError as error:  # of weights of another shape
-        reason = str(error).strip().split("\n")[-1].strip()
-        raise InputError(f"--weights {path} does not fit {model} ({reason}): give the weights of this model") from None
-    if missing:
-        raise InputError(f"--weights {path} has no {missing[0]} of {model}: give the weights of this model")
-
-
-def from_module(module: Any, model: str, device: str) -> tuple[Callable[[np.ndarray], np.ndarray], str, bool]:
-    """How to run the module on normalised images, the hash of its weights, and whether it runs on a GPU."""
+def open_module(
+    encoder: Encoder, weights: str | None, device: str
+) -> tuple[Embedding, Callable[[np.ndarray], np.ndarray], bool]:
+    """The facts of a registered encoder, how to run it on normalised images, and whether on a GPU."""
+    module, model = encoder.create(), encoder.name
     if not isinstance(module, nn.Module):
         raise InputError(f"encoder {model} created an object of type {type(module).__name__}: return a torch module")
-    place = choose_device(device)
-    sha256 = _hash_weights(module)
+    path = None if weights is None else user_path(weights).resolve()
+    if path is not None:
+        _load_weights(module, path, model)
+    place, sha256 = choose_device(device), _hash_weights(module)
     module = module.to(place).eval()
 
     @torch.inference_mode()
@@ -75,7 +59,26 @@ def from_module(module: Any, model: str, device: str) -> tuple[Callable[[np.ndar
             raise InputError(f"{model} returns an object of type {type(features).__name__}: return a tensor")
         return features.float().cpu().numpy()
 
-    return run, sha256, place.type != "cpu"
+    size = encoder.image_size
+    sides = (size, size) if isinstance(size, int) else (size[0], size[1])
+    facts = Embedding(
+        model, None if path is None else str(path), sha256, sides, encoder.channels, encoder.mean, encoder.std, 0
+    )
+    return facts, run, place.type != "cpu"
+
+
+def _load_weights(module: nn.Module, path: Path, model: str) -> None:
+    """Load a safetensors file. Weights of layers that the module does not have, as a classifier, are left out."""
+    from safetensors.torch import load_file
+
+    try:
+        missing, _ = module.load_state_dict(load_file(path), strict=False)
+    except Exception as error:  # no such file, another format, or weights of another shape
+        reason = str(error).strip().split("\n")[-1].strip()
+        cure = "give the weights of this model as a safetensors file"
+        raise InputError(f"--weights {path} cannot be loaded into {model} ({reason}): {cure}") from None
+    if missing:
+        raise InputError(f"--weights {path} has no {missing[0]} of {model}: give the weights of this model")
 
 
 def _hash_weights(module: nn.Module) -> str:
