@@ -1,48 +1,26 @@
 """Bag losses weighted by the validation bags: the likelihood, the weights, and census without a named method."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Settings, build_model
+from majority import Bags, build_model
 from majority.recipes.census import parts as census_parts
-from majority.recipes.census.parts import CensusSettings, HeadSettings
+from majority.recipes.census.parts import CensusSettings
 from majority.recipes.features import instance_probabilities
 from majority.recipes.losses import label_counts, label_log_likelihood, predicted_shares
 from majority.recipes.stages import Run
 
-OWN = HeadSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
-SCRATCH = CensusSettings(teachers=3)
 
-
-@pytest.fixture(scope="module")
-def train(train_census, vectors):
-    return lambda parts=None, own=OWN, **more: train_census(
-        parts or vectors(), own, "auto", **{"backbone": "mlp"} | more
-    )
-
-
-@pytest.fixture(scope="module")
-def whole(train):
-    """What an undisturbed run leaves."""
-    return train()
-
-
-# ---------------------------------------------------------------------- the criterion
-
-
-@pytest.mark.parametrize("hard", [False, True])
-def test_predicted_shares_are_weighted_means_over_each_bag(vectors, hard):
+def test_predicted_shares_are_weighted_means_over_each_bag(vectors):
     bags = vectors(bags=9).val
     bags = bags._with(weights=np.random.default_rng(0).random(len(bags.index)) + 0.1)
     model = build_model(bags, "vote", "mlp")
     p = instance_probabilities(model, bags, "cpu").numpy()
-    p = np.eye(3)[p.argmax(axis=1)] if hard else p
     rows = [slice(*ends) for ends in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
-    expected = [np.average(p[of_bag], axis=0, weights=bags.weights[of_bag]) for of_bag in rows]
-    assert predicted_shares(model, bags, "cpu", hard) == pytest.approx(np.array(expected), abs=1e-6)
+    for hard, votes in ((False, p), (True, np.eye(3)[p.argmax(axis=1)])):
+        expected = [np.average(votes[of_bag], axis=0, weights=bags.weights[of_bag]) for of_bag in rows]
+        assert predicted_shares(model, bags, "cpu", hard) == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_validation_bags_without_a_label_say_nothing(vectors):
@@ -54,25 +32,6 @@ def test_validation_bags_without_a_label_say_nothing(vectors):
     assert found[0] == found[1]
 
 
-def test_a_background_is_left_out():
-    """The likelihood is the same whatever the number of the background class."""
-    rng = np.random.default_rng(0)
-    lists = [rng.normal(size=(6, 2)).astype(np.float32) for _ in range(8)]
-
-    def found(names, background):
-        labels = [names[bag % 2] for bag in range(8)]
-        bags = Bags.from_lists(lists, labels, sorted([*names, background])).with_background(background)
-        model = build_model(bags, "vote", "linear")
-        for parameter in (model.head.classifier.weight, model.head.classifier.bias):
-            order = [bags.classes.index(name) for name in (*names, background)]
-            parameter.data[order] = parameter.data.new_tensor(
-                np.random.default_rng(5).normal(size=tuple(parameter.shape))
-            )
-        return label_log_likelihood(model, bags, bags, "cpu")
-
-    assert found(["b", "c"], "a") == pytest.approx(found(["b", "c"], "d"), abs=1e-6)
-
-
 def test_the_labels_that_are_counted_name_one_class_and_no_background():
     lists = [np.zeros((2, 1), np.float32)] * 5
     bags = Bags.from_lists(lists, ["b", "b", "c", "b|c", "c"], ["a", "b", "c"]).with_background("a")
@@ -82,7 +41,7 @@ def test_the_labels_that_are_counted_name_one_class_and_no_background():
 # ---------------------------------------------------------------------- census without a named method
 
 
-def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
+def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train_census, vectors):
     learned, fit, given = {}, Run.fit, iter(np.eye(3))
 
     def note(run, *arguments, **options):
@@ -96,16 +55,8 @@ def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
     monkeypatch.setattr(Run, "fit", note)
     monkeypatch.setattr(census_parts, "instance_probabilities", probabilities)
     monkeypatch.setattr(census_parts, "find_offsets", lambda *_: torch.from_numpy(offsets))
-    trained = train(own=SCRATCH)
+    trained = train_census(vectors(), CensusSettings(teachers=3), "auto", backbone="mlp")
     weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]
     assert [*trained.about["losses"]["class_offsets"].values()] == offsets.tolist()
     squared = np.square(weights * np.exp(offsets))
     assert learned["student"][0] == pytest.approx(squared / squared.sum(), rel=1e-4)
-
-
-def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
-    """Also that of a run that was stopped: a later stage may have started with it."""
-    train(folder=tmp_path)
-    shutil.rmtree(tmp_path / "stages/student")
-    monkeypatch.setattr(census_parts, "find_offsets", None)
-    assert same(train(folder=tmp_path).model, whole.model)

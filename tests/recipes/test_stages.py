@@ -63,13 +63,6 @@ def test_the_network_that_a_stage_chooses_is_kept():
     assert "kept" not in trained.about
 
 
-def test_a_stage_may_start_from_the_network_that_another_has_chosen(same):
-    trained = run_stages([*trials(), Stage("after", ONE, inputs=("choice",))], run_of())
-    chosen = run_stages(trials(), run_of()).model
-    continued = run_stages([Stage("after", ONE, start=lambda run: chosen)], run_of())
-    assert same(trained.model, continued.model)
-
-
 def test_on_all_bags_only_what_was_chosen_is_trained_for_as_many_epochs_without_validation():
     first = run_stages(trials(), run_of())
     again = run_again(first, run_of())

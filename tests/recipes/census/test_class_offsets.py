@@ -86,8 +86,7 @@ def background(bags):
     return bags_of(np.where(bags.labels == 2, 0, bags.labels), bags.sizes).with_background("c")
 
 
-@pytest.mark.parametrize("wrong", [0.0, 0.3])
-@pytest.mark.parametrize("kind", [lambda bags: bags, weighted, several, unlabelled, background])
+@pytest.mark.parametrize(("kind", "wrong"), [(weighted, 0.3), (several, 0.0), (unlabelled, 0.3), (background, 0.0)])
 def test_offsets_are_those_of_another_optimizer(kind, wrong):
     plain, probabilities = random_case(3)
     bags = kind(plain)

@@ -12,7 +12,6 @@ from majority.recipes.census.members import (
     correct_scores,
     find_correction,
     fit_linear,
-    folds_of,
     grow_forest,
     label_probabilities,
     linear_member,
@@ -116,10 +115,3 @@ def test_a_pool_leaves_out_what_the_labels_speak_against(blobs):
     pool = find_pool([good, noise], known)
     assert pool.weights[1] == 0
     assert (pool.join([good, noise]).argmax(dim=1) == true).all()
-
-
-def test_folds_share_out_the_bags_of_every_label():
-    labels = np.repeat([0, 1], [9, 3])
-    folds = folds_of(labels)
-    assert np.bincount(folds[labels == 0]).tolist() == [3, 3, 3]
-    assert np.bincount(folds[labels == 1]).tolist() == [1, 1, 1]

@@ -7,7 +7,7 @@ import pytest
 from majority import Settings, load_source
 from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census.images_on_gpu import GpuImageSettings, views_of, with_views
+from majority.recipes.census.images_on_gpu import GpuImageSettings, with_views
 from majority.recipes.stages import Run
 
 OWN = GpuImageSettings(
@@ -49,12 +49,6 @@ def test_an_addition_that_the_plan_has_is_not_repeated():
 
 
 # ---------------------------------------------------------------------- the plan
-
-
-def test_the_additions_of_a_known_source_give_its_plan():
-    unknown = RECIPES["census"].plan_for(TaskInfo())
-    found = with_views(unknown, views_of(known("cifar10")))
-    assert replace(found, own=replace(found.own, search_epochs=0)) == RECIPES["census"].plan_for(known("cifar10"))
 
 
 # ---------------------------------------------------------------------- as stages of census
