@@ -13,7 +13,6 @@ from PIL import Image
 
 from majority import InputError, TrainingError, train
 from majority.nn import model
-from majority.predict import evaluate as inference
 from majority.run.folder import environment, read_config, run_lock
 from majority.run.record import SCHEMA
 from majority.run.reopen import reopen
@@ -194,25 +193,6 @@ def test_the_instances_are_read_once_to_standardise_all_networks(tmp_path, monke
     monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
     run_tiny(tmp_path, recipe="census", epochs=1)
     assert len(passes) == 1, "for three teachers and the student"
-
-
-@pytest.mark.parametrize("marks", [["train", "val", "test"], ["train", "val"]])
-def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, monkeypatch):
-    rows = [f"{bag},{'ab'[bag % 2]},{marks[bag // 2 % len(marks)]},{bag + i}" for bag in range(24) for i in range(2)]
-    (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,split,f0", *rows]) + "\n")
-    passed, in_pieces = [], inference._in_pieces
-
-    def watched(network, batch, rows_of):
-        if (tmp_path / "run/best.safetensors").exists():  # training is over
-            passed.append(len(batch.target.labels))
-        return in_pieces(network, batch, rows_of)
-
-    monkeypatch.setattr(inference, "_in_pieces", watched)
-    monkeypatch.setattr("majority.run.experiment.baseline", lambda *parts: None)  # it has a network of its own
-    options = {"method": "log-mean", "recipe": "quick", "epochs": 2, "verbose": False}
-    result = train(tmp_path / "bags.csv", **options, device="cpu", out=tmp_path / "run").result
-    assert result["val"]["bags"] == 24 // len(marks)
-    assert sum(passed) == 24 // len(marks) * (len(marks) - 1)
 
 
 @pytest.mark.parametrize("limit", [300, 3_000, 20_000])  # bytes per file: of the config, the checkpoint, the page

@@ -149,7 +149,7 @@ def test_bags_without_labels_are_read_and_classified_but_not_trained_on(tmp_path
     table = pd.DataFrame(bags.instances(), columns=["a", "b", "c"]).assign(bag=bags.ids)
     table.to_csv(tmp_path / "new.csv", index=False)
     source = majority.load_source(tmp_path / "new.csv", labels=False)
-    assert "no labels" in repr(source)
+    assert "without a label" in repr(source)
     classifier = majority.train(bags, **QUICK).classifier
     assert classifier.predict_bags(source.bags).counts.sum() == len(bags.index)
     with pytest.raises(InputError, match="no labels"):
