@@ -1,6 +1,6 @@
 """The scikit-learn estimator MajorityLabelClassifier, which takes bag ids as groups, and its scorer bag_accuracy."""
 
 from .classifier import MajorityLabelClassifier
-from .scoring import bag_accuracy
+from .rows import bag_accuracy
 
 __all__ = ["MajorityLabelClassifier", "bag_accuracy"]

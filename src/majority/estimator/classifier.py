@@ -25,8 +25,7 @@ from ..errors import InputError
 from ..nn.methods import AUTO, METHODS, check_options
 from ..predict.classifier import Classifier
 from ..recipes import DEFAULT, Plan, TaskInfo, find_recipe, model_builder, train_by_plan
-from .rows import as_objects, is_special, make_bags, make_special_bags, refuse_missing, weights_of
-from .scoring import share_of_bags_right
+from .rows import as_objects, is_special, make_bags, refuse_missing, share_of_bags_right
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
 FEWEST_ROWS = 20  # with fewer rows this is not checked
@@ -140,28 +139,19 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         the class with the largest sum of weights.
         """
         self._check_parameters()
-        if groups is None:
+        if groups is None and y is not None:  # scikit-learn has a message for a missing y
             refuse_missing(y, "label")
-        special = second_labels is not None or is_special(y)
-        if special:
-            rows, labels = validate_data(self, X, dtype=FLOATS), None
+        if second_labels is not None or is_special(y):
+            rows = validate_data(self, X, dtype=FLOATS)
         else:
-            rows, labels = validate_data(self, X, y, dtype=FLOATS)
-            check_classification_targets(labels)
-        if self.method != AUTO and METHODS.find(self.method).needs_bag:
-            raise InputError(
-                f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
-                "use a method that classifies single instances"
-            )
-        if labels is not None:
-            self.classes_, codes = np.unique(labels, return_inverse=True)
-            bags = make_bags(rows, codes, [str(name) for name in self.classes_], groups)
-        else:
-            self.classes_, bags = make_special_bags(rows, y, second_labels, groups)
+            rows, y = validate_data(self, X, y, dtype=FLOATS)
+            check_classification_targets(y)
+        self.classes_, bags = make_bags(rows, y, groups, second_labels, instance_weights)
         if instance_labels is not None:
-            bags = self._with_instance_labels(bags, instance_labels)
-        if instance_weights is not None:
-            bags = bags._with(weights=weights_of(bags, instance_weights))
+            column = as_objects(instance_labels)
+            check_consistent_length(rows, column)
+            find_recipe(self.recipe).check_instance_labels(self.method)
+            bags = with_training_labels(bags, column)
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         plan, task = self._plan(train, seed)
@@ -177,12 +167,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         if groups is None:
             self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
         return self
-
-    def _with_instance_labels(self, bags: Bags, labels: ArrayLike) -> Bags:
-        column = as_objects(labels)
-        check_consistent_length(bags.store, column)
-        find_recipe(self.recipe).check_instance_labels(self.method)
-        return with_training_labels(bags, column)
 
     def _plan(self, train: Bags, seed: int) -> tuple[Plan, TaskInfo]:
         """The plan of the recipe, with the settings of this estimator."""
@@ -201,19 +185,19 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
-        needed = {
-            "method": (str, "a name from `majority list`"),
-            "recipe": (str, "a name from `majority list`"),
-            "backbone": (str | nn.Module, "a name, or a module that returns (n, features)"),
-            "method_options": (Mapping | None, "a dict, or None"),
-            "settings": (Mapping | None, "a dict, or None"),
-        }
+        text, options = (str, "a name"), (Mapping | None, "a dict, or None")
+        needed = {"method": text, "recipe": text, "method_options": options, "settings": options}
+        needed["backbone"] = (str | nn.Module, "a name, or a module that returns (n, features)")
         for name, (kind, what) in needed.items():
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"{name} is {getattr(self, name)!r}: give {what}")
-        share = self.validation_fraction
-        if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share < 1:
-            raise InputError(f"validation_fraction is {share!r}: it must be 0 or more and below 1")
+        if not isinstance(self.validation_fraction, Real) or not 0 <= self.validation_fraction < 1:
+            raise InputError(f"validation_fraction is {self.validation_fraction!r}: it must be 0 or more and below 1")
+        if self.method != AUTO and METHODS.find(self.method).needs_bag:
+            raise InputError(
+                f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
+                "use a method that classifies single instances"
+            )
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:  # (n, C)
         """Probability of each class for each row, in the order of `classes_`."""
@@ -231,8 +215,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> np.ndarray:  # (n,)
         """Class of each row."""
         winners = self.predict_proba(X).argmax(axis=1)
-        classes: np.ndarray = self.classes_[winners]
-        return classes
+        return np.asarray(self.classes_[winners])
 
     def score(
         self,
@@ -248,7 +231,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(
                 "score got no groups, so this is the share of rows whose predicted class is y, not the bag accuracy: "
                 f"{CURE}",
-                UserWarning,
                 stacklevel=2,
             )
         return share_of_bags_right(y, predicted, groups, instance_weights)
@@ -274,7 +256,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
                 "fit got no groups, so every row was treated as an instance of its label. But of the half of the rows "
                 f"that the model is surest of, fewer than {SURE_AND_RIGHT:.0%} have the predicted label, as if y held "
                 f"labels of bags: {CURE}",
-                UserWarning,
                 stacklevel=3,
             )
 

@@ -1,4 +1,4 @@
-"""Bags from what scikit-learn passes: rows, and on each row the label and the id of its bag."""
+"""Bags from what scikit-learn passes: rows, and on each row the label and the id of its bag. Bag accuracy of these."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from ..data.bags import Bags, check_not_only_together
 from ..data.columns import find_missing
 from ..data.labels import SEPARATOR, split_label
-from ..data.validation import as_weights
 from ..errors import InputError
 
 
-def make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:
-    if groups is not None:
-        return Bags.from_table(rows, bag_ids(groups, len(rows)), np.asarray(names)[codes], names)
-    return Bags(rows, np.arange(len(rows)), np.arange(len(rows) + 1), codes, names)
-
-
-def make_special_bags(
-    rows: np.ndarray, y: ArrayLike, second_labels: ArrayLike | None, groups: ArrayLike | None
+def make_bags(
+    rows: np.ndarray,
+    y: ArrayLike,
+    groups: ArrayLike | None,
+    second_labels: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[np.ndarray, Bags]:
-    """The classes, and bags of which some have no label, one of several, or a runner-up."""
-    ids = np.arange(len(rows)) if groups is None else bag_ids(groups, len(rows))
+    """The classes, and the bags; some may have no label, one of several, or a runner-up."""
+    ids = np.arange(len(rows)) if groups is None else _bag_ids(groups, len(rows))
+    given = [as_objects(values) for values in (y, second_labels) if values is not None]
+    check_consistent_length(rows, *given, weights)
     names: dict[str, Any] = {}  # text -> class as the caller writes it
     columns = []
-    for values in (y,) if second_labels is None else (y, second_labels):
-        column = as_objects(values)
-        check_consistent_length(rows, column)
-        known = np.delete(np.arange(len(column)), _missing(column))
+    for column in given:
         texts = np.full(len(column), "", object)
-        texts[known] = [str(value) for value in column[known].tolist()]
-        for value in column[known].tolist():
+        for row in np.delete(np.arange(len(column)), _missing(column)).tolist():
+            value = column[row]
+            texts[row] = str(value)
             parts = split_label(value) if isinstance(value, str) else (value,)
             names |= {str(part): part for part in parts}
         columns.append(texts)
     classes = np.unique(np.array([*names.values()]))
-    seconds = columns[1] if second_labels is not None else None
+    seconds = columns[1] if len(columns) > 1 else None
     labelled = [str(name) for name in classes.tolist()]
-    bags = Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
+    of_rows = None if weights is None else np.asarray(weights)
+    bags = Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds, weights=of_rows)
     check_not_only_together(bags)
     return classes, bags
 
@@ -51,17 +51,10 @@ def is_special(y: ArrayLike) -> bool:
     column = as_objects(y)
     if column.ndim != 1 or column.dtype.kind not in "OfU":
         return False
-    texts = column.dtype.kind in "OU" and any(isinstance(text, str) and SEPARATOR in text for text in column)
-    return texts or len(_missing(column)) > 0
+    return len(_missing(column)) > 0 or any(isinstance(text, str) and SEPARATOR in text for text in column)
 
 
-def weights_of(bags: Bags, weights: ArrayLike) -> np.ndarray:  # (n,) in the order of the bags
-    column = np.asarray(weights)
-    check_consistent_length(bags.store, column)
-    return as_weights(column, lambda row: f"row {row}")[bags.index]
-
-
-def bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
+def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
     try:
         ids: np.ndarray = column_or_1d(groups)
     except (TypeError, ValueError):
@@ -72,9 +65,7 @@ def bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
     return ids.astype(str) if ids.dtype == object else ids
 
 
-def refuse_missing(values: ArrayLike | None, what: str) -> None:
-    if values is None:
-        return  # scikit-learn has a message for a missing y
+def refuse_missing(values: ArrayLike, what: str) -> None:
     column = np.asarray(values, dtype=object).ravel()
     if len(rows := find_missing(column)):
         raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
@@ -88,3 +79,64 @@ def as_objects(values: ArrayLike) -> np.ndarray:
 def _missing(column: np.ndarray) -> np.ndarray:  # positions
     empty = [isinstance(value, str) and value == "" for value in column] if column.dtype.kind in "OU" else []
     return np.union1d(find_missing(column), np.flatnonzero(empty))
+
+
+# ---------------------------------------------------------------------- bag accuracy
+
+
+def share_of_bags_right(
+    y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None, weights: ArrayLike | None = None
+) -> float:
+    """Over the bags with a label; right is any of several classes. Without groups, the share of rows."""
+    if groups is None:
+        refuse_missing(y, "label")
+        return float(accuracy_score(column_or_1d(y), predicted))
+    _, bags = make_bags(np.zeros((len(predicted), 1)), y, groups, weights=weights)
+    classes, codes = np.unique(predicted, return_inverse=True)
+    votes = np.eye(len(classes))[codes[bags.index]]  # (n, classes), in the order of the bags
+    if bags.weights is not None:
+        votes = votes * bags.weights[:, None]
+    winners = np.add.reduceat(votes, bags.offsets[:-1]).argmax(axis=1)  # (b,)
+    number = {name: i for i, name in enumerate(bags.classes)}
+    numbers = np.array([number.get(str(name), -1) for name in classes.tolist()])[winners]  # -1: no label has that name
+    right = bags.bag_labels.allows(np.maximum(numbers, 0)) & (numbers >= 0)
+    return float(right[bags.bag_labels.known].mean())
+
+
+class BagAccuracy:
+    """Scorer: share of bags whose most common predicted class is their label. It requests groups by metadata routing.
+
+    `bag_accuracy(estimator, X, y, groups)` works with any classifier of rows.
+
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier().fit([[0.0], [1.0], [2.0]], ["oak", "oak", "pine"])
+    >>> bag_accuracy(model, [[0.0], [1.0], [2.0]], ["oak", "oak", "pine"], groups=[1, 1, 2])
+    0.5
+    """
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        instance_weights: ArrayLike | None = None,
+    ) -> float:
+        if groups is None:
+            raise InputError(
+                "bag_accuracy got no groups: pass groups=bag_ids (for GridSearchCV and others, first call "
+                "sklearn.set_config(enable_metadata_routing=True))"
+            )
+        return share_of_bags_right(y, estimator.predict(X), groups, instance_weights)
+
+    def __repr__(self) -> str:
+        return "bag_accuracy"
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        request = MetadataRequest(owner=repr(self))
+        request.score.add_request(param="groups", alias=True)
+        request.score.add_request(param="instance_weights", alias=True)
+        return request
+
+
+bag_accuracy = BagAccuracy()
