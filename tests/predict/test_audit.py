@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from majority.predict.agreement import agreement_of
 from majority.predict.audit import Sample, class_shares, estimate
 from majority.predict.audit_design import Design, Whole, expected_right, with_temperature
+from majority.predict.audit_figures import agreement_of
 from majority.predict.audit_interval import error_interval
 
 
@@ -37,7 +37,7 @@ def audited():
     return probabilities, true, Design.of(expected_right(probabilities, np.arange(len(true)) // 30))
 
 
-@pytest.mark.parametrize(("wrong", "labels"), [(0, 30), (1, 50), (7, 50), (50, 50), (20, 200)])
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 30), (7, 50), (50, 50)])
 def test_one_stratum_gives_the_exact_interval_with_mid_p(wrong, labels):
     (found,) = error_interval(np.array([[wrong]]), np.array([labels]), np.array([10**9]), np.array([0.2]))
 
@@ -52,7 +52,7 @@ def test_one_stratum_gives_the_exact_interval_with_mid_p(wrong, labels):
     assert found == pytest.approx([low, high], abs=2e-4)
 
 
-@pytest.mark.parametrize(("sharpness", "overconfident"), [(0.5, False), (3.0, True), (30.0, False)])
+@pytest.mark.parametrize(("sharpness", "overconfident"), [(0.5, False), (3.0, True)])
 def test_the_interval_covers_the_accuracy(sharpness, overconfident):
     probabilities, true = instances(sharpness=sharpness)
     shown = with_temperature(probabilities, 0.3) if overconfident else probabilities
@@ -74,10 +74,13 @@ def test_more_labels_continue_the_design(audited):
 
 def test_the_accuracy_has_no_bias(audited):
     probabilities, true, design = audited
-    samples = [sample(Design(design.stratum, design.expected, seed), probabilities, true, 30) for seed in range(60)]
+    whole, samples = Whole.of("abc", design, probabilities), []
+    for seed in range(200):
+        drawn = Design(design.stratum, design.expected, seed).draw(30)
+        samples.append(Sample.of(whole, design.stratum[drawn], true[drawn], probabilities[drawn]))
     found = [one.weights @ (one.true == one.predicted) for one in samples]
     truth = np.mean(probabilities.argmax(axis=1) == true)
-    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(60))
+    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(200))
 
 
 def test_all_answers_give_the_true_figures(audited):

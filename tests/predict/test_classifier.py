@@ -46,9 +46,8 @@ def by_hand(classifier, instances):
 
 
 @pytest.mark.parametrize("images", [False, True])
-@pytest.mark.parametrize("batch_instances", [4, 8192])
-def test_instances_are_classified_one_by_one(images, batch_instances, monkeypatch):
-    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+def test_instances_are_classified_one_by_one(images, monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", 4)
     bags = make_bags(images)
     classifier = make_classifier(bags)
     classifier.model.train()
@@ -108,8 +107,6 @@ def test_instances_may_be_lists_of_another_float_type_and_read_only():
             np.zeros((3, 5), "float32"),
             r"shape \(5,\) and dtype float32: .* is for float vectors of shape \(4,",
         ),
-        (False, np.zeros(4, "float32"), r"shape \(\) and dtype float32"),
-        (False, np.zeros((3, 4), int), "dtype int64: this model is for float vectors"),
         (True, np.zeros((3, 6, 5, 3), np.uint8), r"shape \(6, 5, 3\) .* uint8 images of shape \(6, 5, 1\)"),
         (True, np.zeros((3, 6, 5, 1), "float32"), "dtype float32: this model is for uint8 images"),
         (False, np.full((3, 4), np.nan), "instance 0 holds NaN or infinity"),
@@ -148,9 +145,8 @@ def test_a_method_that_needs_the_bag_only_classifies_bags():
 # ---------------------------------------------------------------- bags
 
 
-@pytest.mark.parametrize("batch_instances", [4, 8192])
-def test_bags_are_counted(batch_instances, monkeypatch):
-    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+def test_bags_are_counted(monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", 4)
     bags = make_bags(sizes=(1, 6, 4, 3, 15, 2, 2, 2))
     classifier = make_classifier(bags)
     found = classifier.predict_bags(bags)
@@ -164,19 +160,11 @@ def test_bags_are_counted(batch_instances, monkeypatch):
         assert found.margin[i] == (first - second) / len(guesses)
 
 
-def test_a_single_class_has_the_full_margin():
-    bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], ["only", "only"])
-    found = Classifier(build_model(bags, "log-mean"), "cpu").predict_bags(bags)
-    assert found.majority.tolist() == ["only", "only"]
-    assert found.share.tolist() == found.margin.tolist() == [1.0, 1.0]
-
-
 # ---------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("images", [False, True])
-@pytest.mark.parametrize("method", ["count", "vote", "attention"])
-def test_a_saved_classifier_gives_the_same_probabilities(tmp_path, images, method):
+@pytest.mark.parametrize(("method", "images"), [("count", False), ("attention", True)])
+def test_a_saved_classifier_gives_the_same_probabilities(tmp_path, method, images):
     bags = make_bags(images)
     classifier = make_classifier(bags, method, pixels="published")
     path = classifier.save(tmp_path / "model.safetensors", about={"source": "test"})
@@ -218,23 +206,14 @@ def test_a_custom_backbone_must_be_passed_again(tmp_path):
         Classifier.load(path, "cpu", backbone=nn.Sequential(nn.Linear(4, 9)))
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-7], lambda data: b"", lambda data: b"not a model" * 50])
-def test_damaged_files_are_refused(tmp_path, damage):
+def test_damaged_and_other_files_are_refused(tmp_path):
     path = make_classifier(make_bags()).save(tmp_path / "model.safetensors")
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(
-        InputError, match=r"model\.safetensors is not a safetensors file or is damaged .*train again in another folder"
-    ):
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(InputError, match=r"model\.safetensors is not .* damaged .*train again in another folder"):
         Classifier.load(path)
-
-
-@pytest.mark.parametrize("notes", [None, {"other": "x"}, {"majority": '{"format": "majority-classifier-0"}'}])
-def test_files_of_other_formats_are_refused(tmp_path, notes):
-    save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors", notes)
-    shown = "'majority-classifier-0'" if notes and "majority" in notes else "None"
-    message = rf"other\.safetensors has format {shown}, this version reads 'majority-classifier-1'"
-    with pytest.raises(InputError, match=message):
-        Classifier.load(tmp_path / "other.safetensors")
+    save_file({"weight": torch.zeros(2)}, path, {"majority": '{"format": "majority-classifier-0"}'})
+    with pytest.raises(InputError, match=r"has format 'majority-classifier-0', this version reads 'majority-class"):
+        Classifier.load(path)
 
 
 def test_missing_files_are_refused(tmp_path):

@@ -79,10 +79,9 @@ def sharp_model(bags, method):
     return model
 
 
-@pytest.mark.parametrize("batch_instances", [5, 8192])
-@pytest.mark.parametrize("method", ["count", "log-mean", "vote", "additive"])
-def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, monkeypatch):
-    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+@pytest.mark.parametrize("method", ["count", "additive"])
+def test_evaluation_is_the_same_as_one_bag_at_a_time(method, monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", 5)
     bags = make_bags()
     model = sharp_model(bags, method).eval()
     predicted, counts, guesses, confidences = [], [], [], []

@@ -1,11 +1,14 @@
-"""What the answers of an audit say: estimates with 95 % intervals."""
+"""What the answers of an audit say: estimates with 95 % intervals, and how far annotators agree."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from ..errors import count_noun
-from .agreement import Agreement
 
 OTHER = "another class"  # than those of the classifier
 TARGET = 0.03  # half-width of an interval that is thought good enough
@@ -41,6 +44,47 @@ class Confusion:
     true: str
     predicted: str
     share: Estimate  # of all instances
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of annotators, on the instances that several of them have labelled."""
+
+    instances: int
+    agreed: int  # of these, labelled alike by all
+    kappa: float | None  # Cohen's, the mean over pairs of annotators (Light, 1971); None: not defined
+    disagreements: dict[str, dict[str, str]]  # the answer of each annotator, by instance
+
+    def __str__(self) -> str:
+        kappa = "not defined" if self.kappa is None else f"{self.kappa:.2f}"
+        lines = [f"annotators agree on {self.agreed} of {self.instances} instances (Cohen's kappa {kappa})"]
+        for id, answers in self.disagreements.items():
+            lines.append(f"left out: {id} ({', '.join(f'{who}: {answer}' for who, answer in answers.items())})")
+        return "\n".join(lines)
+
+
+def agreement_of(answers: Mapping[str, Mapping[str, str]]) -> Agreement:
+    """Compare answers by annotator and instance.
+
+    >>> print(agreement_of({"anna": {"1": "cat", "2": "dog", "3": "cat"}, "ben": {"1": "cat", "2": "cat"}}))
+    annotators agree on 1 of 2 instances (Cohen's kappa 0.00)
+    left out: 2 (anna: dog, ben: cat)
+    """
+    from sklearn.metrics import cohen_kappa_score
+
+    several, differing, kappas = 0, {}, []
+    for id in sorted({id for given in answers.values() for id in given}):
+        given = {who: of[id] for who, of in answers.items() if id in of}
+        several += len(given) > 1
+        if len({*given.values()}) > 1:
+            differing[id] = given
+    for one, other in combinations(answers.values(), 2):
+        both = one.keys() & other.keys()
+        first, second = [one[id] for id in both], [other[id] for id in both]
+        if len({*first, *second}) > 1:
+            kappas.append(cohen_kappa_score(first, second))
+    kappa = float(np.mean(kappas)) if kappas else None
+    return Agreement(several, several - len(differing), kappa, differing)
 
 
 @dataclass(frozen=True)

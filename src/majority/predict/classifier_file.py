@@ -49,41 +49,33 @@ def read_classifier(path: Path, backbone: nn.Module | None) -> tuple[Model, Note
     if content.get("format") != FORMAT:
         raise InputError(f"{path} has format {content.get('format')!r}, this version reads {FORMAT!r}")
     notes = from_json(Notes, content, path, CURE)
-    if wrong := _find_error(notes):
-        raise InputError(f"{path} is damaged ({wrong}): {CURE}")
+    _check_notes(notes, path)
     if math.prod(notes.spec.instance_shape) > MAX_SMALL or notes.spec.method_options:
         check_weights(weights, _shapes_of(notes.spec, backbone), path, CURE)  # before memory is taken for them
     model = rebuild_model(notes.spec, backbone)
     check_weights(weights, model.state_dict(), path, CURE)
-    _check_options_of(model)
+    with torch.no_grad(), wrap_option_errors(notes.spec.method, notes.spec.method_options):
+        model.head.eval()(torch.zeros(1, model.n_features), Segments(np.ones(1, np.int64)))  # tries its options
     model.load_state_dict(weights)
     return model, notes
 
 
-def _find_error(notes: Notes) -> str | None:
-    """What no classifier can have."""
-    spec = notes.spec
-    shape, channels, background = spec.instance_shape, spec.channels, spec.background
-    if min(shape, default=0) < 1 or math.prod(shape) > MAX_VALUES:
-        return f"spec.instance_shape is {shape}, positive numbers with a product of up to {MAX_VALUES:,} are needed"
+def _check_notes(notes: Notes, path: Path) -> None:
+    """Refuse what no classifier can have."""
+    spec, shape, channels = notes.spec, notes.spec.instance_shape, notes.spec.channels
     is_image = len(shape) == 3 and shape[2] in (1, 3) and channels in (shape[2], 3)
-    if not is_image and (len(shape), channels) != (1, None):
-        return f"spec.instance_shape is {shape} with {channels} channels, a shape of images or vectors is needed"
-    if len(set(spec.classes)) < max(len(spec.classes), 2) or not all(map(_is_text, spec.classes)):
-        return "spec.classes are not at least two different names"
-    if background is not None and not 0 <= background.index < len(spec.classes):
-        return f"spec.background.index is {background.index}, there are {len(spec.classes)} classes"
-    if notes.encoder is not None and (len(notes.encoder.features),) != shape:
-        return f"{len(notes.encoder.features)} columns, instances {shape}"
-    return None if 0 < notes.temperature < math.inf else f"temperature {notes.temperature}"
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written to a file; JSON may hold halves of characters."""
-    try:
-        return bool(name.encode())
-    except UnicodeEncodeError:
-        return False
+    fits = {
+        "instance_shape": is_image or (len(shape), channels) == (1, None),
+        "size": min(shape, default=0) > 0 and math.prod(shape) <= MAX_VALUES,
+        # JSON may hold halves of characters, which no file can
+        "classes": all(name.encode(errors="replace").decode() == name != "" for name in spec.classes)
+        and len({*spec.classes}) == max(len(spec.classes), 2),
+        "background": spec.background is None or 0 <= spec.background.index < len(spec.classes),
+        "columns": notes.encoder is None or (len(notes.encoder.features),) == shape,
+        "temperature": 0 < notes.temperature < math.inf,
+    }
+    if wrong := [name for name, right in fits.items() if not right]:
+        raise InputError(f"{path} is damaged (its {wrong[0]} is impossible): {CURE}")
 
 
 def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
@@ -104,10 +96,3 @@ def _shapes_of(spec: ModelSpec, backbone: nn.Module | None) -> dict[str, Tensor]
         return dict(rebuild_model(spec, backbone).state_dict())
     with torch.device("meta"), wrap_option_errors(spec.method, spec.method_options):
         return dict(rebuild_model(spec).state_dict())
-
-
-@torch.no_grad()
-def _check_options_of(model: Model) -> None:
-    """Try the head on one instance: it may not check its options, which come from a file."""
-    with wrap_option_errors(model.spec.method, model.spec.method_options):
-        model.head.eval()(torch.zeros(1, model.n_features), Segments(np.ones(1, np.int64)))

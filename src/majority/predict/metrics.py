@@ -13,7 +13,7 @@ import numpy as np
 from ..data.instance_labels import UNKNOWN
 from ..data.labels import BagLabels
 from ..data.winners import majority_of, runner_up_of
-from .label_warnings import find_label_warnings, find_skewed_classes
+from .label_warnings import contradiction_warning, no_learning_warning, skewed_class_warnings
 
 CALIBRATION_BINS = 15
 
@@ -102,10 +102,11 @@ class Outcome:
     def _about_labels(self, labels: BagLabels, figures: Mapping[str, Any]) -> dict[str, Any]:
         known, named = labels.known, labels.named
         about: dict[str, Any] = {"most_frequent_label": labels.most_frequent()}
-        compared = (labels.winners[named], self.counted[named])
-        skewed = find_skewed_classes(*compared, self.classes, self.background) if self.classes else []
-        without_votes = int((self.counted[known] == self.background).sum())
-        warnings = find_label_warnings({**figures, **about, "bags": int(known.sum())}, skewed, without_votes)
+        of_labelled = {**figures, **about, "bags": int(known.sum())}
+        warnings = [*filter(None, (no_learning_warning(of_labelled), contradiction_warning(of_labelled)))]
+        if self.classes:
+            compared = (labels.winners[named], self.counted[named])
+            warnings += skewed_class_warnings(*compared, self.classes, self.background)
         about |= {} if known.all() else {"labelled_bags": int(known.sum())}
         return about | ({"warnings": warnings} if warnings else {})
 

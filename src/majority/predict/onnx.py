@@ -6,9 +6,6 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +44,18 @@ def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] 
             f"method {spec.method} classifies an instance only within its bag, and ONNX gets single instances: "
             "export a run of a method that classifies single instances"
         )
-    onnx, onnxruntime, _ = map(_import_package, ("onnx", "onnxruntime", "onnxscript"))
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401  # torch's exporter needs it
+    except ImportError as error:
+        cure = "pip install onnx onnxscript onnxruntime"
+        raise InputError(f"ONNX export needs the package {error.name}, which is not installed: {cure}") from None
     network = _Probabilities(classifier.model).eval()
     model = _to_onnx(network, spec)
-    notes = {"classes": json.dumps(spec.classes), "majority": __version__}
-    if classifier.columns is not None:
-        notes["columns"] = json.dumps(classifier.columns)
-    if about is not None:
-        notes["about"] = json.dumps(about)
-    onnx.helper.set_model_props(model, notes)
+    named = {"classes": spec.classes, "columns": classifier.columns, "about": about}
+    notes = {name: json.dumps(value) for name, value in named.items() if value is not None}
+    onnx.helper.set_model_props(model, notes | {"majority": __version__})
     content = model.SerializeToString()
     _check_agreement(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))
     write_atomically(path, lambda place: place.write_bytes(content))
@@ -91,8 +91,12 @@ class _OneBag(Segments):
 def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
     """The network as an ONNX model for any number of instances."""
     example = torch.from_numpy(_random_instances(network.model, max(CHECKED_BATCHES)))
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # the exporter reports operators that are not used here
     try:
-        with torch.no_grad(), _without_warnings():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 network,
                 (example,),
@@ -108,6 +112,8 @@ def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
             f"backbone {spec.backbone or 'of your own'} cannot be written as ONNX ({reason}): "
             "use operations that torch.onnx supports, for any number of instances"
         ) from error
+    finally:
+        logger.setLevel(level)
     assert program is not None
     return program.model_proto
 
@@ -135,26 +141,3 @@ def _random_instances(model: Model, n: int) -> np.ndarray:
     mean, std = model.normalise.mean.numpy(), model.normalise.std.numpy()
     vectors = mean + std * rng.normal(size=(n, *spec.instance_shape))
     return vectors.astype(np.float64 if needs_double(mean, std) else np.float32)
-
-
-def _import_package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(
-            f"ONNX export needs the package {name}, which is not installed: pip install onnx onnxscript onnxruntime"
-        ) from None
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """The exporter reports operators that are not used here."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

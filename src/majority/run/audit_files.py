@@ -15,10 +15,9 @@ from ..errors import InputError
 from ..files import read_json
 from ..io.custom import ColumnNames
 from ..io.custom.corrections import read_filled
-from ..predict.agreement import agreement_of
 from ..predict.audit import Sample, estimate
 from ..predict.audit_design import Whole
-from ..predict.audit_figures import OTHER, AuditFigures
+from ..predict.audit_figures import OTHER, AuditFigures, agreement_of
 
 if TYPE_CHECKING:
     import pandas as pd
