@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,9 @@ from ..data.bags import Bags
 from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
-from ..log import Log, no_log
 from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
-from ..training.callbacks import Callback
 from . import census, forest, mpem, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
@@ -147,14 +145,11 @@ def train_by_plan(
     folder: Path | None = None,
     *,
     task: TaskInfo | None = None,
-    title: str | None = None,
-    device: str = "auto",
-    eager: bool = False,
-    log: Log = no_log,
-    callbacks: Sequence[Callback] = (),
     chosen: Trained | None = None,
+    **options: Any,
 ) -> Trained:
     """Train as the plan says; `build` is a `model_builder`. With a folder, an interrupted training continues there.
+    Options are those of `Run`: title, device, eager, log, callbacks.
 
     With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags. Stages get no
     instance labels, unless the method is a reference method.
@@ -165,7 +160,7 @@ def train_by_plan(
         same, train = val is train, train.without_instance_labels()
         val = train if same else val.without_instance_labels()
     task = recipe.task_for((task or TaskInfo.of(train)).with_bags(train), method, build)
-    run = Run(train, val, plan, build, task, folder, title, device, eager, log, callbacks)
+    run = Run(train, val, plan, build, task, folder, **options)
     if chosen is not None:
         return run_again(chosen, corrected(run, chosen.about.get("wrong_labels", {})))
 

@@ -22,7 +22,7 @@ from ..predict.evaluate import all_batches, evaluate, outputs
 from ..training.callbacks import Fitted
 from ..training.distributed import from_first
 from ..training.settings import Settings
-from .census.members import LOWEST, Correction, class_shares, forest_member, make_table
+from .census.members import LOWEST, Correction, Table, class_shares, forest_member
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
@@ -45,7 +45,7 @@ def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float =
     if (bags.labels >= 0).sum() < FEWEST_BAGS:
         raise InputError(f"a forest needs at least {FEWEST_BAGS} bags whose label names one class: label more bags")
     empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
-    forests, correction, _ = forest_member(make_table(bags, judges, empty.normalise, seed), seed, wrong)
+    forests, correction, _ = forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong)
     trees = Trees.of(forests, classes)
     _correct(trees, correction)
     model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)

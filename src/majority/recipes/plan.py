@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Le
@@ -95,9 +95,8 @@ class Plan:
         plan = replace(self, training=replace(self.training, seed=seed))
         if self.own is None:
             return plan
-        values = {item.name: getattr(self.own, item.name) for item in fields(self.own)}
-        seeded = {name: replace(value, seed=seed) for name, value in values.items() if isinstance(value, Settings)}
-        return replace(plan, own=replace(self.own, **seeded))
+        settings = {name: value for name, value in vars(self.own).items() if isinstance(value, Settings)}
+        return replace(plan, own=replace(self.own, **{name: replace(settings[name], seed=seed) for name in settings}))
 
     def with_settings(self, settings: dict[str, Any]) -> Plan:
         """This plan with settings replaced by their dotted names, such as {"census.pretrain.epochs": 100}.
@@ -112,10 +111,7 @@ class Plan:
             group, _, rest = name.partition(".")
             if group not in groups or name == self.recipe:
                 raise InputError(f"recipe {self.recipe} has no setting {name}: {_suggest(name, known)}")
-            if group == self.recipe:
-                plan = replace(plan, own=with_setting(plan.own, rest, value, name))
-            else:
-                plan = with_setting(plan, name, value, name)
+            plan = with_setting(plan, f"own.{rest}" if group == self.recipe else name, value, name)
         return plan
 
 

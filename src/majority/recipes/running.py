@@ -51,8 +51,7 @@ class Trained:
         summary: dict[str, Any] = {
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
-            "seconds": round(sum(fitted.seconds for fitted in each), 3),
-            "capture_seconds": round(sum(fitted.capture_seconds for fitted in each), 3),
+            **{name: round(sum(getattr(one, name) for one in each), 3) for name in ("seconds", "capture_seconds")},
         }
         if len(self.stages) > 1:
             summary["stages"] = {

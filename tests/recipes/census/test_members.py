@@ -9,13 +9,13 @@ import torch
 from majority import Bags, build_model
 from majority.data.segments import Segments
 from majority.recipes.census.members import (
+    Table,
     correct_scores,
     find_correction,
     fit_linear,
     grow_forest,
     label_probabilities,
     linear_member,
-    make_table,
     predict_linear,
 )
 from majority.recipes.census.pooling import LabelledRows, add_labels, find_pool, label_scores
@@ -74,7 +74,7 @@ def test_columns_that_vary_much_are_trusted_first_by_some_linear_models():
     informative = 30 * (np.eye(CLASSES)[true] + 0.3 * rng.normal(size=(len(true), CLASSES)))
     instances = np.column_stack([informative, rng.normal(size=(len(true), 300))]).astype(np.float32)
     bags = Bags(instances, np.arange(len(true)), np.arange(0, len(true) + 1, SIZE), labels, ["a", "b", "c"])
-    found = linear_member(make_table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
+    found = linear_member(Table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
     right = [(part.argmax(dim=1).numpy() == true).mean() for part in found]
     assert max(right[len(right) // 2 :]) > max(right[: len(right) // 2]) + 0.02
 

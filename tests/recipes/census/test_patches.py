@@ -46,14 +46,14 @@ def test_features_are_those_of_explicit_patches():
     for row in range(side):
         for column in range(side):
             patch = image[0, :, row : row + patches.PATCH, column : column + patches.PATCH].flatten()
-            white = features.whitening.flatten(1) @ patch + features.shift
-            near.append((features.centroids @ (white / white.norm()) - patches.THRESHOLD).clamp(min=0))
+            white = features.whiten.weight.flatten(1) @ patch + features.whiten.bias
+            near.append((features.compare.weight.flatten(1) @ (white / white.norm()) - patches.THRESHOLD).clamp(min=0))
     near = torch.stack(near).view(side, side, -1)
     half = side // 2
     quarters = [near[:half, :half], near[:half, half:], near[half:, :half], near[half:, half:]]
     expected = torch.cat([quarter.mean(dim=(0, 1)) for quarter in quarters]).sqrt()
     torch.testing.assert_close(features.similarities(image)[0], expected)
-    torch.testing.assert_close(features(image)[0], features.components @ (expected - features.mean))
+    torch.testing.assert_close(features(image)[0], features.components.weight @ (expected - features.mean))
 
 
 @pytest.fixture

@@ -36,16 +36,22 @@ Predict = Callable[[Tensor], Tensor]  # (n, d) -> (n, C)
 # ---------------------------------------------------------------------- bags as rows in memory
 
 
-class Table(NamedTuple):
+class Table:
     """The instances that are learned from, and after these the instances of validation bags, which only judge."""
 
-    bags: Bags  # that are learned from
-    instances: Tensor  # (n, d), standardised
-    sizes: np.ndarray  # (b,)
-    labels: np.ndarray  # (b,) -1: none that names one class
-    folds: np.ndarray  # (b,) in which no member is trained on it; -1: in all
-    weights: Tensor | None  # (n,)
-    scales: Tensor  # (d,) standard deviations of the columns, in units of their quadratic mean
+    def __init__(self, bags: Bags, judges: Sequence[Bags], normalise: Normalise, seed: int):
+        parts = [sample(part, seed) for part in (bags, *judges)]
+        self.bags = parts[0]  # that are learned from
+        self.instances = torch.cat([normalise(torch.from_numpy(np.asarray(part.instances()))) for part in parts])
+        self.sizes = np.concatenate([part.sizes for part in parts])
+        self.labels = np.concatenate([part.labels for part in parts])  # -1: none that names one class
+        self.folds = np.full(len(self.labels), -1)  # in which no member is trained on the bag; -1: in all
+        numbers = np.flatnonzero(self.bags.labels >= 0)
+        self.folds[numbers] = folds_of(self.bags.labels[numbers])
+        weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
+        self.weights = None if bags.weights is None else torch.from_numpy(np.concatenate(weights)).float()
+        spreads = normalise.std * (self.instances != self.instances[0]).any(dim=0)  # a constant column has none
+        self.scales = spreads / spreads.square().mean().sqrt().clamp(min=1e-30)  # (d,) their quadratic mean is 1
 
     def rows(self, which: np.ndarray) -> Tensor:  # (b,) -> positions of their instances
         return torch.from_numpy(np.flatnonzero(np.repeat(which, self.sizes)))
@@ -75,26 +81,6 @@ class Table(NamedTuple):
             if len(rows := self.rows(self.folds == fold)):
                 predicted[rows] = model(self.instances[rows])
         return predicted
-
-
-def make_table(bags: Bags, judges: Sequence[Bags], normalise: Normalise, seed: int) -> Table:
-    """Members are trained on `bags`; they and the `judges` show what the members are worth."""
-    parts = [sample(part, seed) for part in (bags, *judges)]
-    instances = torch.cat([normalise(torch.from_numpy(np.asarray(part.instances()))) for part in parts])
-    folds = np.full(sum(map(len, parts)), -1)
-    numbers = np.flatnonzero(parts[0].labels >= 0)
-    folds[numbers] = folds_of(parts[0].labels[numbers])
-    weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
-    spreads = normalise.std * (instances != instances[0]).any(dim=0)  # a constant column has none
-    return Table(
-        parts[0],
-        instances,
-        np.concatenate([part.sizes for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        folds,
-        None if bags.weights is None else torch.from_numpy(np.concatenate(weights)).float(),
-        spreads / spreads.square().mean().sqrt().clamp(min=1e-30),
-    )
 
 
 def sample(bags: Bags, seed: int) -> Bags:
@@ -225,13 +211,12 @@ class Correction(NamedTuple):
 def forest_member(table: Table, seed: int, wrong: float) -> tuple[list[Any], Correction, Tensor]:
     """The forest of each fold, the correction of their scores by bags that they have not seen, and the corrected
     scores (n, C)."""
-    classes, everything = len(table.bags.classes), table.everything
+    classes = len(table.bags.classes)
     forests = [grow_forest(table.instances, known, seed + fold) for fold, known in enumerate(table.training)]
     scores = table.cross_fit([partial(label_probabilities, forest, classes) for forest in forests])
     counts = torch.bincount(table.training[0].labels, minlength=classes) + 0.5
-    correction = find_correction(scores, everything, counts / counts.sum(), wrong)
-    label_shares, strength, signal, pool = correction
-    return forests, correction, pool.join([correct_scores(scores, label_shares, strength, signal)])
+    correction = find_correction(scores, table.everything, counts / counts.sum(), wrong)
+    return forests, correction, correction.pool.join([correct_scores(scores, *correction[:3])])
 
 
 def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor, wrong: float = 0.0) -> Correction:

@@ -40,32 +40,28 @@ ROWS_AT_ONCE = 20_000
 class PatchFeatures(nn.Module):
     """Images (n, channels, height, width) -> (n, COMPONENTS). All of it is fixed: there are no weights to train."""
 
-    whitening: Tensor  # (values, channels, PATCH, PATCH)
-    shift: Tensor  # (values,)
-    centroids: Tensor  # (CENTROIDS, values), of length 1
     mean: Tensor  # (4 CENTROIDS,)
-    components: Tensor  # (COMPONENTS, 4 CENTROIDS)
 
     def __init__(self, channels: int):
         super().__init__()
         values, self.out_features = channels * PATCH**2, COMPONENTS
-        self.register_buffer("whitening", torch.zeros(values, channels, PATCH, PATCH))
-        self.register_buffer("shift", torch.zeros(values))
-        self.register_buffer("centroids", torch.zeros(CENTROIDS, values))
+        self.whiten = nn.Conv2d(channels, values, PATCH)
+        self.compare = nn.Conv2d(values, CENTROIDS, 1, bias=False)
         self.register_buffer("mean", torch.zeros(4 * CENTROIDS))
-        self.register_buffer("components", torch.zeros(COMPONENTS, 4 * CENTROIDS))
+        self.components = nn.Linear(4 * CENTROIDS, COMPONENTS, bias=False)
+        self.requires_grad_(False)
 
     def similarities(self, images: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 CENTROIDS)
-        white = functional.conv2d(reduce_images(images), self.whitening, self.shift)
-        white = functional.normalize(white, dim=1)
-        near = functional.relu(functional.conv2d(white, self.centroids[:, :, None, None]) - THRESHOLD)
+        white = functional.normalize(self.whiten(reduce_images(images)), dim=1)
+        near = functional.relu(self.compare(white) - THRESHOLD)
         rows, columns = (near.shape[2] // 2, near.shape[3] // 2)
         quarters = product((slice(rows), slice(rows, None)), (slice(columns), slice(columns, None)))
         return torch.cat([near[:, :, across, along].mean(dim=(2, 3)) for across, along in quarters], dim=1).sqrt()
 
     def forward(self, images: Tensor) -> Tensor:
         found = torch.cat([self.similarities(piece) for piece in images.split(IMAGES_AT_ONCE)])
-        return (found - self.mean) @ self.components.T
+        components: Tensor = self.components(found - self.mean)
+        return components
 
 
 def stage_of_patches() -> Stage:
@@ -97,11 +93,11 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     variances, directions = torch.linalg.eigh(torch.cov((patches - mean).T.double()))
     scales = (variances.clamp(min=0) + NOISE * variances.mean() + torch.finfo(torch.float32).tiny).rsqrt()
     whitening = (directions * scales @ directions.T).float()  # symmetric
-    features.whitening.copy_(whitening.view_as(features.whitening))
-    features.shift.copy_(-(whitening @ mean))
+    whiten = features.whiten
+    whiten.load_state_dict({"weight": whitening.view_as(whiten.weight), "bias": -(whitening @ mean)})
     white = functional.normalize((patches - mean) @ whitening, dim=1)
-    features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
-    width = len(features.mean)
+    centroids, width = _k_means_of_directions(white, CENTROIDS, generator), len(features.mean)
+    features.compare.weight.copy_(centroids[:, :, None, None])
     sums, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
     for images in _images(bags, more, normalise):
         found = features.similarities(images).double()
@@ -110,7 +106,7 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     mean = sums / len(more)
     _, directions = torch.linalg.eigh(squares / len(more) - torch.outer(mean, mean))
     features.mean.copy_(mean)
-    features.components.copy_(directions.flip(1)[:, : len(features.components)].T)
+    features.components.weight.copy_(directions.flip(1)[:, :COMPONENTS].T)
     return features.state_dict()
 
 

@@ -32,7 +32,7 @@ from ..stages import SEED_STEP, Run, Stage
 from .background_share import share_search
 from .discriminants import MAX_FEATURES
 from .images_on_cpu import tiny_stages
-from .members import FOLDS, Predict, Table, forest_member, linear_member, make_table, sample
+from .members import FOLDS, Predict, Table, forest_member, linear_member, sample
 from .parts import (
     SOURCES,
     HeadSettings,
@@ -77,7 +77,6 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
 
 def _choose_start(run: Run) -> dict[str, Any]:
     kept = min(SOURCES, key=run.loss)
-    run.log(f"{kept} has the lower validation loss: the other teachers start like it")
     return {"start": kept.removesuffix("-1"), "kept": kept}
 
 
@@ -97,7 +96,7 @@ def _pool(run: Run) -> tuple[Tensor, dict[str, Any]]:
 def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
     """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
     judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
-    table = make_table(learned_bags(run), judges, _fresh(run, 0).normalise, run.plan.training.seed)
+    table = Table(learned_bags(run), judges, _fresh(run, 0).normalise, run.plan.training.seed)
     members = from_first(lambda: _linear_and_forest(run, table))
     soft_labels = from_first(lambda: _soft_labels(run, table, members))[0]
     members.append(table.cross_fit([_network(run, table, fold, soft_labels) for fold in range(FOLDS)]))
@@ -114,7 +113,6 @@ def _linear_and_forest(run: Run, table: Table) -> list[Tensor]:
     """What linear models and a forest say about all instances."""
     linear = linear_member(table)
     pooled = find_pool(linear, table.everything, run.remaining_wrong).join(linear)
-    run.log("members: linear models are trained")
     _, correction, corrected = forest_member(table, run.plan.training.seed, run.remaining_wrong)
     run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
     return [pooled, corrected]
@@ -180,6 +178,5 @@ def _match_confidence(model: Model, singles: Bags, soft_labels: Tensor, run: Run
     scales = torch.logspace(-0.3, 0.7, 41)
     fits = torch.stack([(soft_labels * (scale * log_probs).log_softmax(dim=1)).sum(dim=1).mean() for scale in scales])
     scale = float(scales[fits.argmax()])
-    run.log(f"the logits of the student are multiplied by {scale:.2f}, to be as sure as its soft labels")
     for value in model.head.parameters():
         value.mul_(scale)
