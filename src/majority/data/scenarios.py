@@ -255,7 +255,7 @@ def _check_enough(
         if need <= have or (with_replacement and have):
             continue
         what = f"class {name} has {have} instances in {part}, {'one bag needs' if shared else 'all bags need'} {need}"
-        raise InputError(f"{what}: use smaller or fewer bags, with_replacement, or leave the class out")
+        raise InputError(f"{what}: use smaller or fewer bags, --with-replacement, or leave the class out")
 
 
 def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | None, float]:

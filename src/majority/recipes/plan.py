@@ -106,10 +106,9 @@ class Plan:
         """
         plan = self
         known = [*flatten(self.as_dict())][1:]  # without the recipe
-        groups = {name.partition(".")[0] for name in known}
         for name, value in settings.items():
             group, _, rest = name.partition(".")
-            if group not in groups or name == self.recipe:
+            if not any(f"{each}.".startswith(f"{name}.") for each in known) or name == self.recipe:
                 raise InputError(f"recipe {self.recipe} has no setting {name}: {_suggest(name, known)}")
             plan = with_setting(plan, f"own.{rest}" if group == self.recipe else name, value, name)
         return plan

@@ -73,7 +73,7 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
 @pytest.mark.parametrize(
     ("pair", "facts"),
     [
-        ("census.teacher=3", ["census.teacher", "did you mean teachers?"]),
+        ("census.teacher=3", ["census.teacher", "did you mean census.teachers?"]),
         ("census.momentum=1", ["census.momentum is 1", "from 0 and below 1"]),
         ('training.augment=[["crop",{"pad":-1}]]', ["augmentation crop cannot take {'pad': -1}"]),
     ],
