@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from majority.errors import InputError
-from majority.files import append, file_names, hold_lock, read_lines, write_atomically, write_text
+from majority.files import append_line, file_names, hold_lock, read_lines, write_atomically, write_text
 
 
 def test_a_second_writer_of_a_file_is_refused(tmp_path):
@@ -106,7 +106,9 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_process(tmp_path):
 def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_out(tmp_path):
     path = tmp_path / "metrics.jsonl"
     write_text(path, '{"caf\u00e9 \ud800": 1}\n')
-    append(path, '{"b": 2}\n{"c"')
+    append_line(path, {"b": 2})
+    with path.open("a") as file:
+        file.write('{"c"')
     assert path.read_bytes() == '{"café ?": 1}\n{"b": 2}\n{"c"'.encode()
     assert read_lines(path) == [{"café ?": 1}, {"b": 2}]
 

@@ -21,7 +21,7 @@ FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG"
 LOCK_ATTEMPTS = 100
 BUSY_SECONDS, BUSY_POLL = 120, 0.1  # how long to wait for another command, and between attempts
 CURE = "replace it with an intact copy, or remove it and run again"
-MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
+EXPANSION, LIMIT_VARIABLE = 20, "MAJORITY_MAX_GB"
 FORBIDDEN = set('/\\:*?"<>|\0\n\r\t')  # in names of files, on some system
 MAX_NAME = 200  # bytes
 UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
@@ -46,10 +46,7 @@ def check_regular(path: Path) -> None:
 
 def user_path(path: str | Path) -> Path:
     """The path with ~ and ~user replaced by the folder that they stand for."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:  # there is no such user, or no home
-        raise InputError(f"{path}: nothing is known of a folder that ~ stands for here: write the whole path") from None
+    return Path(os.path.expanduser(path))
 
 
 def missing_file(path: Path, kind: str = "file") -> InputError:
@@ -66,17 +63,15 @@ def check_expansion(path: Path, size: int) -> None:
 
     A small file may claim or unpack to any size. Ask before its content is read.
     """
-    given = os.environ.get(LIMIT_VARIABLE, str(MAX_EXPANDED_GB))
+    given = os.environ.get(LIMIT_VARIABLE, "1")
     try:
         limit = float(given) * 1e9
     except ValueError:
         raise InputError(f"{LIMIT_VARIABLE} is {given!r}: give a number of gigabytes, such as 8") from None
     own = path.stat().st_size
     if size > max(limit, EXPANSION * own):
-        allowed = f"at most {limit / 1e9:g} GB or {EXPANSION} times the file"
-        cure = f"if it is right, set {LIMIT_VARIABLE}={size / 1e9 + 1:.0f}"
-        found = f"would take {size / 1e9:,.1f} GB of memory, its size is {own / 1e6:,.1f} MB, allowed is {allowed}"
-        raise InputError(f"{path} {found}: {cure}")
+        found = f"would take {size / 1e9:,.1f} GB of memory and has {own / 1e6:,.1f} MB"
+        raise InputError(f"{path} {found}: if that is right, set {LIMIT_VARIABLE}={size / 1e9 + 1:.0f}")
 
 
 def file_names(names: Iterable[str], cure: str) -> list[str]:
@@ -161,21 +156,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8; characters that cannot be encoded, as in file names of another encoding, become question marks."""
-
-    def write(draft: Path) -> None:
-        draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-
-    write_atomically(path, write)
-
-
-def append(path: Path, text: str) -> None:
-    """Append to a file of lines. If the process is killed, the last line may be incomplete."""
-    check_regular(path)
-    try:
-        with path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        raise write_error(path, error) from None
+    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8", errors="replace", newline="\n"))
 
 
 def write_error(path: Path, error: OSError) -> InputError:
@@ -198,15 +179,10 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def write_shared_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file that several commands may write at the same time, all with the same content."""
     text = json.dumps(content, indent=2) + "\n"
-
-    def write() -> None:
-        check_regular(path)
-        with suppress(OSError, ValueError):
-            if path.read_text(encoding="utf-8") == text:
-                return
-        write_text(path, text)
-
-    retry_while_busy(write)
+    with suppress(OSError, ValueError):
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            return
+    retry_while_busy(lambda: write_text(path, text))
 
 
 def retry_while_busy(action: Callable[[], Value], seconds: float = BUSY_SECONDS) -> Value:
@@ -224,6 +200,16 @@ def retry_while_busy(action: Callable[[], Value], seconds: float = BUSY_SECONDS)
 def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write a whole JSON-lines file."""
     write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def append(path: Path, text: str) -> None:
+    """Append to a file of lines. If the process is killed, the last line may be incomplete."""
+    check_regular(path)
+    try:
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise write_error(path, error) from None
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
@@ -247,11 +233,10 @@ def decode_json(text: str, name: str | Path, cure: str = CURE) -> dict[str, Any]
     """The dict that a JSON text is, which is called `name` in messages."""
     try:
         content = json.loads(text)
-        if not isinstance(content, dict):
-            raise ValueError(f"a {type(content).__name__} in the place of named fields")
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"{name} is damaged ({reason}): {cure}") from None
+        raise InputError(f"{name} is damaged ({error}): {cure}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{name} is damaged (it holds no named fields): {cure}")
     return content
 
 

@@ -24,11 +24,6 @@ class Entry(Protocol):
     def name(self) -> str: ...
 
 
-class Described(Entry, Protocol):
-    @property
-    def about(self) -> str: ...
-
-
 E = TypeVar("E", bound=Entry)
 
 
@@ -81,8 +76,7 @@ def register(entry: E) -> E:
 
 def registered_descriptions(kind: str) -> dict[str, str]:
     """What the modules that were imported so far have registered: name -> description."""
-    entries: list[Described] = [e for registry in _REGISTRIES if registry.kind == kind for e in registry.values()]
-    return {entry.name: entry.about for entry in entries}
+    return {e.name: e.about for registry in _REGISTRIES if registry.kind == kind for e in registry.values()}
 
 
 def load_plugins() -> None:

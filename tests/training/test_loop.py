@@ -183,7 +183,7 @@ def test_wrong_masks_are_refused():
         ("epochs", True, "give a whole number"),
         ("learning_rate", math.nan, "give a number above 0"),
         ("optimizer", "sgd", "give adam or adamw or muon"),
-        ("augment", (("crop",),), "give a name or a list"),
+        ("augment", "crop", "give a list"),
     ],
 )
 def test_settings_are_checked_when_they_are_created(name, value, cure):
