@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import astuple, fields, is_dataclass, replace
 from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -49,8 +49,9 @@ def check_fields(settings: Any) -> None:
     Traceback (most recent call last):
     majority.errors.InputError: share is 2: give a number from 0 to 1
     """
+    kind: Any = type(settings)
     for item in fields(settings):
-        value = read_value(_hints(type(settings)).get(item.name, Any), getattr(settings, item.name), item.name)
+        value = read_value(_hints(kind).get(item.name, Any), getattr(settings, item.name), item.name)
         object.__setattr__(settings, item.name, value)
 
 
@@ -82,7 +83,8 @@ def with_setting(settings: T, name: str, value: Any, path: str) -> T:
     elif value is not None and is_dataclass(getattr(settings, first)):
         raise InputError(f"{path} is a group of settings: change one of them, {path}.SETTING=VALUE")
     else:
-        value = read_value(_hints(type(settings)).get(first, Any), value, path)
+        kind: Any = type(settings)
+        value = read_value(_hints(kind).get(first, Any), value, path)
     changed: T = replace(settings, **{first: value})  # type: ignore[type-var]
     return changed
 
@@ -133,8 +135,8 @@ def _fits(hint: Any, value: Any) -> bool:
         any_length = not arguments or arguments[-1] is ...
         return isinstance(value, tuple | list) and (any_length or len(value) == len(arguments))
     if kind in (int, float):
-        number = Integral if kind is int else Real
-        return isinstance(value, number) and not isinstance(value, bool) and bool(abs(value) <= LARGEST)
+        numbers = (int,) if kind is int else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool) and abs(value) <= LARGEST
     if _is_record(kind):
         return isinstance(value, kind | dict)
     return isinstance(value, kind) if kind in NEEDED else True  # what has another type, the dataclass itself checks

@@ -111,7 +111,7 @@ def _changes_of_plan(result: Result) -> list[str]:
     noted = result.get("task", {"source": source_name(result)})
     noted = known_of(noted["source"]) | noted
     known = {name: noted[name] for name in TaskInfo._fields if name in noted}
-    task = from_json(TaskInfo, known, "a line of results", CURE, "task")
+    task = from_json(TaskInfo, known, "a task in a line of results", CURE)
     usual, changes = None if recipe is None else recipe.plan_for(task), []
     if recipe is not None and usual != recipe.plan_for(task._replace(on_gpu=True)):
         changes.append("on a CPU")
