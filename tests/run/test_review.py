@@ -182,7 +182,6 @@ def test_a_run_shows_how_many_labels_were_corrected_in_which_parts(folder, major
     assert "two.csv" in (folder / "two" / "model-card.md").read_text()
     page = (folder / "two" / "report.html").read_text()
     assert "<dt>corrected labels</dt><dd>2, from two.csv</dd>" in page
-    assert "<dt>run.corrections</dt><dd>2</dd>" in page
     assert majority(*train, "--out", folder / "two-folds", "--folds", 3)[0] == 0
     (changed,) = {setting_of(result).changed for result in read_results(folder / "two-folds")}
     assert all(fact in changed for fact in ("two.csv", "2 bags"))

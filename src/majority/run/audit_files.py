@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError
@@ -18,9 +19,6 @@ from ..io.custom.corrections import read_filled
 from ..predict.audit import Sample, estimate
 from ..predict.audit_design import Whole
 from ..predict.audit_figures import OTHER, AuditFigures, agreement_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DESIGN, TO_LABEL, PAGE, ANSWERS = "audit.json", "to-label.csv", "label.html", "answers.csv"
 CANNOT_TELL = "cannot tell"
@@ -83,19 +81,20 @@ def figures_from(record: AuditRecord, given: Sequence[str | Path | pd.DataFrame]
         else:
             name, who, table = "answers", f"annotator {number}", one.set_axis(range(2, len(one) + 2))
         by[name if who in by else who] = answers_in(record, table, name)
-    named = {who: {id: answer for id, answer in of.items() if answer != CANNOT_TELL} for who, of in by.items()}
-    answered = {id: {of[id] for of in named.values() if id in of} for of in by.values() for id in of}
-    agreed = {id: min(answers) for id, answers in sorted(answered.items()) if len(answers) == 1}
-    if not agreed:
+    told = {who: {id: answer for id, answer in of.items() if answer != CANNOT_TELL} for who, of in by.items()}
+    given_by = pd.DataFrame(by).sort_index()  # id x annotator
+    named = given_by.mask(given_by == CANNOT_TELL)
+    agreed = named[named.nunique(axis=1) == 1].bfill(axis=1)
+    if agreed.empty:
         raise InputError(f"{', '.join(by)}: no answer names a class: fill the column answer, at least in some rows")
-    drawn = [record.ids.index(id) for id in agreed]
+    drawn = [record.ids.index(id) for id in agreed.index]
     strata, probabilities = np.array(record.strata)[drawn], np.array(record.probabilities)[drawn]
-    true = np.array([(*record.whole.classes, OTHER).index(answer) for answer in agreed.values()])
+    true = np.array([(*record.whole.classes, OTHER).index(answer) for answer in agreed.iloc[:, 0]])
     return replace(
         estimate(Sample.of(record.whole, strata, true, probabilities)),
-        cannot_tell=sum(not answers for answers in answered.values()),
-        without_answer=len(record.bags) - len(answered),
-        agreement=agreement_of(named) if len(by) > 1 else None,
+        cannot_tell=int(named.isna().all(axis=1).sum()),
+        without_answer=len(record.bags) - len(given_by),
+        agreement=agreement_of(told) if len(by) > 1 else None,
     )
 
 

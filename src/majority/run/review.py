@@ -139,20 +139,21 @@ def suspicious_bags(review: Review) -> Columns:
     table = pd.DataFrame(rows, columns=[*COLUMNS, *WEIGHTS, "corrected_label"])
     if all(of.bags.weights is None for of in review.parts.values()):
         table = table.drop(columns=[*WEIGHTS])
-    return {str(name): table[name].to_numpy() for name in table}
+    return _columns(table)
 
 
 def doubtful_instances(review: Review) -> Columns:
     """One row per instance that is nearest to the border between classes: those with the lowest probability of their
     predicted class first."""
-    columns: dict[str, list[np.ndarray]] = {}
+    tables = []
     for part, of in review.parts.items():
         lowest = np.argsort(of.confidence, kind="stable")[:MOST_INSTANCES]
         kind, names = instance_ids(of.bags, lowest, of.source)
-        found = {"part": np.full(len(lowest), part), "bag": np.array(of.bags.bag_names())[of.bags.ids[lowest]]}
-        found |= {kind: names, "class": np.array(of.classes)[of.guess[lowest]], "probability": of.confidence[lowest]}
-        for name, values in found.items():
-            columns.setdefault(name, []).append(values)
-    table = {name: np.concatenate(values) for name, values in columns.items()}
-    order = np.argsort(table["probability"], kind="stable")[:MOST_INSTANCES]
-    return {name: values[order] for name, values in table.items()}
+        found = {"part": part, "bag": np.array(of.bags.bag_names())[of.bags.ids[lowest]], kind: names}
+        found |= {"class": np.array(of.classes)[of.guess[lowest]], "probability": of.confidence[lowest]}
+        tables.append(pd.DataFrame(found))
+    return _columns(pd.concat(tables).sort_values("probability", kind="stable")[:MOST_INSTANCES])
+
+
+def _columns(table: pd.DataFrame) -> Columns:
+    return {str(name): table[name].to_numpy() for name in table}

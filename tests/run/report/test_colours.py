@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from majority.run.report.colours import PALETTE, colour
+from majority.run.report.colours import PALETTE
 
 DEUTERANOPIA = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
 PROTANOPIA = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
@@ -17,7 +17,3 @@ def test_colours_differ_to_normal_and_colour_blind_eyes():
         assert distances.min() > 0.1
         assert distances[:8, :8].min() > 0.19
     assert len(set(PALETTE)) >= 20
-
-
-def test_no_two_of_many_classes_have_the_same_colour():
-    assert len({colour(number) for number in range(500)}) == 500

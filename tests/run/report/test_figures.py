@@ -10,25 +10,20 @@ import pytest
 from PIL import Image
 
 from majority.run.report.blocks import macros
-from majority.run.report.figures import Curve, dot_plot, instance_map, learning_curves, png_data_uri
+from majority.run.report.figures import dot_plot, instance_map, learning_curves, png_data_uri
 
 
 @pytest.mark.parametrize("epochs", [1, 7])
-def test_learning_curves_have_two_lines_per_run_and_a_dot_at_its_kept_epoch(epochs):
+def test_learning_curves_have_two_lines_and_a_dot_at_the_kept_epoch(epochs):
     line = np.linspace(3, 0.1, epochs).tolist()
-    curves = [Curve(range(1, epochs + 1), line, line, epochs, f"fold {fold}, ") for fold in (0, 1)]
-    drawn = ElementTree.fromstring(learning_curves("Loss", curves))
+    drawn = ElementTree.fromstring(learning_curves("Loss", line, line, epochs))
     lines = [line.get("points").split() for line in drawn.findall("polyline")]
-    assert [len(points) for points in lines] == [epochs] * 4
-    dots = drawn.findall("circle")
-    assert len(dots) == 2
-    assert float(dots[0].get("cx")) == pytest.approx(float(lines[0][-1].split(",")[0]), abs=0.1)
-    assert dots[1][0].text == f"fold 1, kept epoch {epochs}: {line[-1]:.4g}"
-
-
-def test_curves_in_percent_reach_from_0_to_100():
-    drawn = learning_curves("Accuracy", [Curve([1, 2], [0.4, 0.6], [0.5, 0.5], 1)], percent=True)
-    assert {"0%", "100%"} <= set(re.findall(r">([^<>]*)</text>", drawn))
+    assert [len(points) for points in lines] == [epochs] * 2
+    (dot,) = drawn.findall("circle")
+    assert float(dot.get("cx")) == pytest.approx(float(lines[0][-1].split(",")[0]), abs=0.1)
+    assert dot[0].text == f"kept epoch {epochs}: {line[-1]:.4g}"
+    percent = learning_curves("Accuracy", [0.4, 0.6], [0.5, 0.5], 1, percent=True)
+    assert {"0%", "100%"} <= set(re.findall(r">([^<>]*)</text>", percent))
 
 
 def test_dots_have_an_interval_where_there_is_one_and_lines_to_compare_with():

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import re
 from pathlib import Path
 
@@ -10,17 +9,10 @@ import pytest
 
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.study import figures as study_figures
-from majority.run.study import page as study_page
 from majority.run.study.page import write_study
 
 FILES = ["report.html", "tables.md", "tables.csv", "tables.tex"]
 METHODS = ("count", "soft-count", "log-mean", "vote", "naive", "supervised")
-
-
-def curve(epochs=20):
-    loss, right = [2 * math.exp(-e / 9) for e in range(epochs)], [e / epochs for e in range(epochs)]
-    names = {"train_loss": loss, "val_loss": loss, "train_bag_accuracy": right, "val_bag_accuracy": right}
-    return {"epoch": list(range(epochs))} | names
 
 
 def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
@@ -28,7 +20,7 @@ def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
     plan = RECIPES["paper"].plan_for(TaskInfo(source)).with_settings(changes).as_dict()
     test = {"instance_accuracy": accuracy, "consistency_rate": 0.75}
     names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold, "seed": 0}
-    more = {"seconds": 3.0, "epochs": 20, "best_epoch": 7, "plan": plan, "data": {"source": source}, "curve": curve()}
+    more = {"seconds": 3.0, "epochs": 20, "best_epoch": 7, "plan": plan, "data": {"source": source}}
     place = {"cell": f"{Path(source).stem}/{scenario}/{method}/fold{fold}"}
     return names | {"test": test, "val": {"bag_accuracy": 0.9}} | more | place
 
@@ -127,13 +119,6 @@ def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(tmp_path
     assert not re.search(r"<tbody>\s*</tbody>", page)
 
 
-def test_curves_left_out_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(study_page, "MAX_CURVES", 5)
-    page = write_study(write_cells(tmp_path, cells()))[0].read_text()
-    assert page.count('aria-label="Loss per bag by epoch') == 5
-    assert f"to keep the page small: {4 * len(METHODS) - 5} methods." in page
-
-
 def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_recipe_once(tmp_path, monkeypatch):
     compared = []
     setting_of = study_figures.setting_of
@@ -147,7 +132,7 @@ def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_re
 # ---------------------------------------------------------------------- in a browser
 
 
-def test_the_plot_comes_first_and_folded_parts_open(opened, study):
+def test_the_plot_comes_first(opened, study):
     page = opened(study / "report.html")
     assert page.title() == "my study · majority study"
     assert page.locator("#main figure").count() == 4, "two sources, two scenarios"
@@ -156,10 +141,6 @@ def test_the_plot_comes_first_and_folded_parts_open(opened, study):
         assert words in plot
     row = page.locator("#tables tbody tr").filter(has_text="log-mean").first
     assert row.locator("td").nth(1).inner_text() == "0.420 ± 0.000 (n=3)"
-    folded = page.locator("#curves details").nth(1)
-    assert not folded.locator("svg").first.is_visible()
-    folded.locator("summary").click()
-    assert folded.locator("svg").first.is_visible()
 
 
 def test_hostile_names_are_escaped(opened, tmp_path):

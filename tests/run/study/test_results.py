@@ -36,13 +36,6 @@ def test_lines_that_are_not_results_are_refused(tmp_path, line, message):
         read_results(tmp_path)
 
 
-def test_curves_of_different_lengths_are_refused(tmp_path, cell):
-    curve = {"epoch": [0, 1], "train_loss": [2.0], "val_loss": [2.0, 1.0]}
-    write(tmp_path / "results.jsonl", cell() | {"curve": curve})
-    with pytest.raises(InputError, match="different lengths"):
-        read_results(tmp_path)
-
-
 def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):
     write_json(tmp_path / "result.json", of_a_run(cell()))
     write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVE_NAMES, i / 150) for i in range(150)])

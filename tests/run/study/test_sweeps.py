@@ -190,27 +190,10 @@ def test_any_option_may_vary(majority, tmp_path):
 # ---------------------------------------------------------------- options of one method, trackers
 
 
-def test_an_option_may_be_that_of_one_method(majority, tmp_path):
-    out = tmp_path / "study"
-    words = ("--methods", "count,vote", "--option", "count.of=counts", *SMALL, "--out", out)
-    assert majority("study", "digits", *words)[0] == 0
-    options = {
-        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["run"]["method_options"]
-        for method in ("count", "vote")
-    }
-    assert options == {"count": {"of": "counts"}, "vote": {}}
-    assert table_of(out).set_index("method")["changed"].str.contains("of counts").to_dict() == {
-        "count": True,
-        "vote": False,
-    }
-    assert "--option count.of=counts" in read_request(out).study.as_command(str(out))
-
-
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
-        (["count.off=counts"], ["count", "off"]),
-        (["naive.of=counts"], ["naive.of", "count, vote"]),
+        (["off=counts"], ["count", "off"]),
         (["of=counts"], ["vote", "of"]),
     ],
 )

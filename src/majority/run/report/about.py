@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import count_noun
 from ...predict.classifier import Classifier
 from ..record import RunRecord
 from .blocks import percent
@@ -18,6 +17,7 @@ def about_run(record: RunRecord, result: dict[str, Any], classifier: Classifier)
     """One line of text each, by title. The lines of the recipe replace no other."""
     data, environment, embedding = record.run.facts_of_bags(), record.environment, record.embedding
     spec, share = classifier.model.spec, record.run.background_share
+    again, learned = result.get("refit_bags"), result.get("used_instance_labels")
     shape = "×".join(map(str, spec.instance_shape))
     stages = (f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
     task = {
@@ -33,8 +33,8 @@ def about_run(record: RunRecord, result: dict[str, Any], classifier: Classifier)
     training = {
         **({} if share is None else {"background share": f"{share:g}, given"}),
         "recipe": record.plan.recipe,
-        "trained again": _refit(result),
-        "instance labels": _instance_labels(result),
+        "trained again": again and f"on all {again:,} bags, for other bags than those of this run",
+        "instance labels": learned and f"{learned:,} of training bags were learned, and are left out of all figures",
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
         "stages": "; ".join(stages) or None,
@@ -53,23 +53,6 @@ def corrected_labels(data: dict[str, Any]) -> str | None:
     """
     corrections = data.get("corrections")
     return f"{len(corrections):,}, from {Path(str(data.get('labels'))).name}" if corrections else None
-
-
-def _refit(result: dict[str, Any]) -> str | None:
-    if "refit_bags" not in result:
-        return None
-    seconds = f", in {format_seconds(result['refit_seconds'])}" if "refit_seconds" in result else ""
-    return (
-        f"on all {result['refit_bags']:,} bags{seconds}: `majority predict` uses this classifier for other bags, and "
-        "`majority export` writes it; figures of the bags of this run are those of the first one"
-    )
-
-
-def _instance_labels(result: dict[str, Any]) -> str | None:
-    if "used_instance_labels" not in result:
-        return None
-    which = f"those of {count_noun(result['used_instance_labels'], 'instance')} of training bags"
-    return f"{which} were used in training in addition to the bag labels; metrics exclude these instances"
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:

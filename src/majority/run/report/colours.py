@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from colorsys import hls_to_rgb
-
-INK, FAINT, GRID, PLATE = "#1c2430", "#5b6675", "#dfe4ea", "#f6f8fa"  # style.css has others for dark pages
-BLUE, VERMILION = "#0072b2", "#d55e00"
+INK, FAINT, GRID = "#1c2430", "#5b6675", "#dfe4ea"  # of pictures; those of pages are in style.css
 
 # The first seven are those of Okabe and Ito. Each later one lies, in OKLab, as far as possible from all before it as
 # seen by normal, protanopic and deuteranopic eyes, among colours that are neither very dark nor very light.
@@ -14,16 +11,11 @@ PALETTE = (
     *("#0000ff", "#66ff00", "#bbddff", "#8877ff", "#88cc99", "#553399", "#aa1100", "#aa4488"),
     *("#cc22cc", "#ff4477", "#66ee88", "#5500cc", "#11cccc", "#aa5533", "#5555ff", "#7799ff"),
 )
-GOLDEN_RATIO = 0.618033988749895  # steps of this part of a circle never meet again
-LIGHTNESS = (0.35, 0.5, 0.65)  # in turn
 
 
 def colour(class_number: int) -> str:
-    """The colour of a class. After the palette hues are spread over the circle: different, but no longer far apart."""
-    if class_number < len(PALETTE):
-        return PALETTE[class_number]
-    rgb = hls_to_rgb(class_number * GOLDEN_RATIO % 1, LIGHTNESS[class_number % len(LIGHTNESS)], 0.65)
-    return "#{:02x}{:02x}{:02x}".format(*(round(255 * part) for part in rgb))
+    """The colour of a class. After the palette they repeat."""
+    return PALETTE[class_number % len(PALETTE)]
 
 
 def text_colour(background: str) -> str:

@@ -6,35 +6,19 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .blocks import macros
 
 
-class Curve(NamedTuple):
-    """A figure of one run by epoch."""
-
-    epochs: Sequence[int]  # from 1
-    training: Sequence[float]
-    validation: Sequence[float]
-    kept: int  # epoch
-    name: str = ""  # of the run
-
-
-def learning_curves(title: str, curves: Sequence[Curve], percent: bool = False) -> str:
-    """Two lines per run over the epochs, and a dot at the epoch that was kept; `percent` for values from 0 to 1."""
-    values = [value for curve in curves for value in (*curve.training, *curve.validation)]
-    last = max(curve.epochs[-1] for curve in curves)
+def learning_curves(
+    title: str, training: Sequence[float], validation: Sequence[float], kept: int, percent: bool = False
+) -> str:
+    """Two lines over the epochs from 1, and a dot at the epoch that was kept; `percent` for values from 0 to 1."""
+    values, last = [*training, *validation], len(training)
     ticks = np.linspace(0, 1, 6).tolist() if percent else nice_ticks(min(*values, 0), max(values))
-    runs = []
-    for curve in curves:
-        nearest = min(zip(curve.epochs, curve.validation, strict=True), key=lambda point: abs(point[0] - curve.kept))
-        lines = (zip(curve.epochs, values, strict=True) for values in (curve.training, curve.validation))
-        training, validation = map(list, lines)
-        kept = (curve.kept, nearest[1])
-        runs.append({"training": training, "validation": validation, "kept": kept, "name": curve.name})
 
     def x(epoch: float) -> float:
         return 52 + 394 * ((epoch - 1) / (last - 1) if last > 1 else 0.5)
@@ -43,7 +27,8 @@ def learning_curves(title: str, curves: Sequence[Curve], percent: bool = False) 
         return 212 - 178 * (value - ticks[0]) / (ticks[-1] - ticks[0])
 
     epochs = sorted({1, *(int(tick) for tick in nice_ticks(0, last) if 1 <= tick <= last)})
-    return macros("blocks").curves(title, runs, x, y, epochs, ticks, percent)
+    lines = {"training": training, "validation": validation}
+    return macros("blocks").curves(title, lines, kept, x, y, epochs, ticks, percent)
 
 
 def dot_plot(dots: Sequence[Mapping[str, Any]], lines: Mapping[str, float]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.bags import Bags
-from ...files import flatten, read_json, user_path, write_text
+from ...files import read_json, user_path, write_text
 from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
@@ -15,12 +15,12 @@ from ...predict.metrics import coverage_note
 from ...training.checkpoint import METRICS
 from ..classified_bags import ClassifiedBags, classify_bags, in_order
 from ..folder import is_trained_on, read_config
-from ..record import RunRecord, read_history, read_result
+from ..record import read_history, read_result
 from ..review import Review, review_labels
 from . import sections
 from .about import REPORT, able, about_run
-from .blocks import NOTHING, Section, macros, page
-from .figures import Curve, learning_curves
+from .blocks import Section, macros, page
+from .figures import learning_curves
 from .model_card import write_model_card
 
 AUDIT_FIGURES = "audit-figures.json"  # in a run folder, after an audit of its own bags
@@ -77,7 +77,7 @@ def write_report(
     before = [row for row in result.get("parts", []) if row["name"] != "test" and not own]
     command = record.run.model_copy(update={"method": record.method, "recipe": record.plan.recipe}).as_command()
     rows = before + part_rows(parts, titles)
-    of_run = html.run(about_run(record, result, classifier), rows, command, _all_settings(record))
+    of_run = html.run(about_run(record, result, classifier), rows, command)
     shown += [Section("run", "Run", "The run", of_run)]
     shown += [Section("curves", "Curves", "Learning curves", _curves(read_history(folder / METRICS), result, own))]
     write_text(path, page("run", title, shown))
@@ -134,34 +134,18 @@ def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES
     return rows
 
 
-def _all_settings(record: RunRecord) -> dict[str, str]:
-    """Every setting of a run, without hashes and paths of the data."""
-    left_out = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
-    options = record.run.options()
-    if "corrections" in options:
-        options["corrections"] = len(options["corrections"])
-    settings = flatten(record.as_json() | {"run": options})
-    return {
-        name: NOTHING if value is None else str(value)
-        for name, value in settings.items()
-        if not name.endswith(left_out)
-    }
-
-
 def _curves(history: list[dict[str, Any]], result: dict[str, Any], own: bool) -> str:
     """Nothing if no bags were validated."""
     if not history or not all("val_loss" in epoch and "val_bag_accuracy" in epoch for epoch in history):
         return ""
 
-    def curve(name: str) -> Curve:
+    drawings, kept = [], result["best_epoch"] + 1
+    for title, name in (("Loss per bag", "loss"), ("Bag accuracy", "bag_accuracy")):
         training, validation = ([epoch[f"{part}_{name}"] for epoch in history] for part in ("train", "val"))
-        return Curve(range(1, len(history) + 1), training, validation, result["best_epoch"] + 1)
-
-    loss = learning_curves("Loss per bag", [curve("loss")])
-    accuracy = learning_curves("Bag accuracy", [curve("bag_accuracy")], percent=True)
+        drawings.append(learning_curves(title, training, validation, kept, percent=name != "loss"))
     stages = [*result.get("stages", {}).values()]
     soft_labels = bool(stages) and "train_loss" in stages[-1]  # such a stage keeps its last epoch
-    return macros("run").history(loss, accuracy, soft_labels, own)
+    return macros("run").history(drawings, soft_labels, own)
 
 
 def write_review_page(path: Path, review: Review) -> Path:

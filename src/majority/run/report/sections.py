@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,8 @@ def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
     >>> without_common_prefix(("tissue 1", "tissue 2")), without_common_prefix(("cat", "catfish"))
     (['1', '2'], ['cat', 'catfish'])
     """
-    first, last = min(classes), max(classes)  # a prefix of these two is a prefix of all
-    same = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-    shared = max(first.rfind(mark, 0, same) for mark in " _-") + 1
+    prefix = os.path.commonprefix(classes)  # noqa: RUF071 (of names, not of paths)
+    shared = max(prefix.rfind(mark) for mark in " _-") + 1
     return [name[shared:] or name for name in classes]
 
 

@@ -103,8 +103,8 @@ def study_cells(config: StudyConfig, out: Path) -> Iterator[tuple[Path, Cell]]:
         kind, own = bags_class(source), is_custom_source(source)
         common = {name: value for name, value in config.options.items() if len(kinds) == 1 or may_have(kind, name)}
         for place, seed, method, variant in product(_places(config, source), config.seeds, _methods(config), variants):
-            chosen = common | place | {"method": method, "method_options": _options_of(config, method), "seed": seed}
-            run = RunConfig.from_options(source, **chosen, refit=False if own else None)  # compared by their test bags
+            refit = False if own else None  # cells are compared by their test bags
+            run = RunConfig.from_options(source, **common, **place, method=method, seed=seed, refit=refit)
             cell = Cell(_vary(run, variant), variant)
             yield out / _folder_of(cell), cell
 
@@ -124,13 +124,6 @@ def _places(config: StudyConfig, source: str) -> list[dict[str, Any]]:
     if not is_custom_source(source):
         return [{"scenario": scenario, "fold": fold} for scenario, fold in product(config.scenarios, config.folds)]
     return [{}] if _is_divided(source) else [{"folds": N_FOLDS, "fold": fold} for fold in config.folds]
-
-
-def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
-    """OPTION: of all methods; METHOD.OPTION: of one."""
-    named = [(*name.rpartition("."), value) for name, value in config.options.get("method_options", {}).items()]
-    of_all = {name: value for of, _, name, value in named if not of}
-    return of_all | {name: value for of, _, name, value in named if of == method}
 
 
 def _vary(config: RunConfig, variant: dict[str, Any]) -> RunConfig:
@@ -195,12 +188,9 @@ def _check_options(config: StudyConfig) -> None:
     if vary & fixed:
         name = min(vary & fixed)
         raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
-    methods = _methods(config)
-    for name in config.options.get("method_options", {}):
-        method = name.rpartition(".")[0]
-        if method and method not in methods:
-            raise InputError(f"option {name}: this study has no method {method}: it has {', '.join(methods)}")
-    rows = [row_name({"method": name, "varied": variant}) for name, variant in product(methods, _variants(config))]
+    rows = [
+        row_name({"method": name, "varied": variant}) for name, variant in product(_methods(config), _variants(config))
+    ]
     if config.reference is not None and config.reference not in rows:
         cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
         raise InputError(f"reference {config.reference}: this study has no such row: {cure}")

@@ -13,13 +13,12 @@ from ...log import Log, no_log
 from ...predict.metrics import coverage_note
 from ..report.about import REPORT, format_seconds
 from ..report.blocks import Section, macros, page
-from ..report.figures import Curve, dot_plot, learning_curves
+from ..report.figures import dot_plot
 from . import tables
 from .figures import PANEL, ROW, StudyFigures, records, split
 from .grid import missing_cells, read_request
-from .results import Result, Setting, read_results
+from .results import Setting, read_results
 
-MAX_CURVES = 160  # drawings of learning curves on a page
 REFERENCES = {"naive": "naive", "supervised": "all instance labels"}  # lines of a plot
 
 
@@ -66,7 +65,7 @@ def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes
     if choices:
         content = html.explained(tables.RULE, choices, len(choices[0].head))
         sections.append(Section("choosing", "Choosing", "Choosing", content))
-    return [*sections, Section("curves", "Curves", "Learning curves", _curves(figures))]
+    return sections
 
 
 def _plots(figures: StudyFigures) -> dict[str, str]:
@@ -96,26 +95,6 @@ def _about(figures: StudyFigures) -> dict[str, str]:
         about |= {name: ", ".join(sorted(found))} if found else {}
     about["recipe"] = "; ".join(str(Setting(*names)) for names, _ in split(figures.runs, ["recipe", "changed"]))
     return about | {"training time": format_seconds(figures.runs["seconds"].sum())}
-
-
-def _curves(figures: StudyFigures) -> str:
-    """Two drawings per method, for each panel; none if no run has curves."""
-    panels: dict[str, dict[str, str]] = {}
-    known = figures.runs[[bool((run.get("curve") or {}).get("train_bag_accuracy")) for run in figures.runs["result"]]]
-    rows = [*split(known, ROW)]
-    for (recipe, changed, scenario, source, method), part in rows[:MAX_CURVES]:
-        drawings = panels.setdefault(tables.place(source, scenario, recipe, changed), {})
-        runs = part["result"].tolist()
-        drawings[f"{method}, loss"] = learning_curves("Loss per bag", [_curve(run, "loss") for run in runs])
-        accuracy = [_curve(run, "bag_accuracy") for run in runs]
-        drawings[f"{method}, bags"] = learning_curves("Bag accuracy", accuracy, percent=True)
-    return macros("study").curves(panels, len(rows) - len(rows[:MAX_CURVES])) if panels else ""
-
-
-def _curve(run: Result, name: str) -> Curve:
-    curve, fold = run["curve"], run.get("fold", 0)
-    epochs = [epoch + 1 for epoch in curve["epoch"]]
-    return Curve(epochs, curve[f"train_{name}"], curve[f"val_{name}"], run.get("best_epoch", 0) + 1, f"fold {fold}, ")
 
 
 def _coverage_notes(figures: StudyFigures) -> list[str]:

@@ -17,7 +17,7 @@ from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
 from ...training.checkpoint import METRICS
 from ..config import plan_setting
-from ..record import RESULT, Curve, ResultLine, from_file, read_history, read_result
+from ..record import RESULT, ResultLine, from_file, read_history, read_result
 
 Result = dict[str, Any]  # the content of one result.json
 
@@ -41,7 +41,11 @@ def read_results(study: str | Path) -> list[Result]:
         return [read_result(cell) | {"cell": str(cell.relative_to(study)), "curve": _curve_of(cell)} for cell in cells]
     saved = study if study.is_file() else study / RESULTS
     files = [saved] if saved.is_file() else sorted(study.glob("*.jsonl"))
-    results = [line for file in files for line in _read_file(file)]
+    results = []
+    for file in files:
+        for number, line in enumerate(read_lines(file, CURE), start=1):
+            from_file(ResultLine, line, f"{file}, line {number}", CURE)
+            results.append(line)
     if not results:
         raise InputError(
             f"{study} holds no finished runs: give the --out of `majority train` or `majority study`, "
@@ -147,18 +151,6 @@ def _format_setting(name: str, value: object) -> str:
         checksum = zlib.crc32(json.dumps(value, sort_keys=True).encode()) & 0xFFFF
         return f"{name} of {count_noun(len(value), 'bag')} (checksum {checksum:04x})"
     return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-
-
-def _read_file(file: Path) -> list[Result]:
-    results = []
-    for number, line in enumerate(read_lines(file, CURE), start=1):
-        place = f"{file}, line {number}"
-        from_file(ResultLine, line, place, CURE)
-        curve = line.get("curve") or {}
-        if len({len(curve[points]) for points in Curve.model_fields if points in curve}) > 1:
-            raise InputError(f"{place} is damaged (its curve has lists of different lengths): {CURE}")
-        results.append(line)
-    return results
 
 
 def _curve_of(cell: Path) -> dict[Any, Any]:
