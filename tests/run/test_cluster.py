@@ -132,6 +132,7 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     assert rows_of(out) == rows_of(tmp_path)
 
 
+@pytest.mark.nightly  # it takes as long as hundreds of others
 @pytest.mark.usefixtures("connection")
 def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp_path):
     rng = np.random.default_rng(0)
