@@ -148,7 +148,7 @@ def check_source(
         "classes": ", ".join(f"{name} {count:,}" for name, count in zip(labelled.classes, counts, strict=True)),
         "groups": "none" if labelled.groups is None else f"{len(np.unique(labelled.groups)):,}",
     }
-    return SourceCheck(summary)
+    return SourceCheck(summary, warnings=[*filter(None, [note_on_name(str(source))])])
 
 
 def _options(labels: bool, image_size: int | None, features: Sequence[str] | None, names: ColumnNames) -> ReadOptions:

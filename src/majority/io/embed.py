@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,14 +19,10 @@ from ..log import Log, no_log
 from . import is_custom_source
 from .custom import ColumnNames, CustomBags, ReadOptions
 from .custom.folders import INSTANCES, LABELS
-from .custom.images import ImageFiles
+from .custom.images import ImageFiles, with_progress
 from .custom.load import load_custom
 from .embedding import read_embedding, write_embedding
 from .encoders.network import Network, open_network
-
-SECONDS_BETWEEN_LINES = 20
-
-Group = TypeVar("Group", list[int], np.ndarray)
 
 
 def embed(
@@ -87,11 +82,11 @@ def embed(
     return out
 
 
-def embed_bags(bags: Bags, network: Network, log: Log = no_log) -> Bags:
+def embed_bags(bags: Bags, network: Network) -> Bags:
     """The same bags with the features of their images, in memory."""
     used, index = np.unique(bags.index, return_inverse=True)
     batches = _batches(used, network)
-    features = [network(bags.store[batch]) for batch in _with_progress(batches, "image", log)]
+    features = [network(bags.store[batch]) for batch in with_progress(batches, "embedding images")]
     return bags._with(store=np.concatenate(features), index=index)
 
 
@@ -120,7 +115,7 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
         done = sum(file.exists() for file in files)
         log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
     groups = [group for group in _groups(bags, network) if not all(files[number].exists() for number in group)]
-    for group in _with_progress(groups, "bag", log):
+    for group in with_progress(groups, "embedding bags"):
         rows_of_group = bags.index[bags.positions(np.array(group))]
         features = np.concatenate([network(bags.store[batch]) for batch in _batches(rows_of_group, network)])
         for number, rows in zip(group, np.split(features, np.cumsum(bags.sizes[group])[:-1]), strict=True):
@@ -183,16 +178,3 @@ def _hash_images(opened: CustomBags) -> str:
         line = f"{bag}\0{paths[i]}\0{states[i].st_size}\0{states[i].st_mtime_ns}\n"
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
-
-
-def _with_progress(groups: Sequence[Group], unit: str, log: Log) -> Iterator[Group]:
-    """The groups one after the other; how far the work on them is, at most every few seconds."""
-    total, done, start = sum(map(len, groups)), 0, time.monotonic()
-    printed = start
-    for group in groups:
-        yield group
-        done, now = done + len(group), time.monotonic()
-        if now - printed >= SECONDS_BETWEEN_LINES or (done == total and printed > start):
-            left = (now - start) / done * (total - done)
-            log(f"embedded {done:,} of {count_noun(total, unit)}, {left / 60:.0f} min left")
-            printed = now

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import user_path, write_atomically
 from ..predict.classifier import Classifier, check_threshold
 from . import Source, is_custom_source
-from .custom.parquet import is_parquet
+from .custom.tables import is_parquet
 
 ROWS_PER_GROUP = 65_536  # of a Parquet file, at least
 

@@ -120,7 +120,7 @@ def _embedded_alike(
         return custom
     network = reopen_network(embedding, folder, device)
     log(f"embedding {count_noun(len(custom.bags.index), 'image')} with {embedding.model}")
-    return replace(custom, bags=embed_bags(custom.bags, network, log))
+    return replace(custom, bags=embed_bags(custom.bags, network))
 
 
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:

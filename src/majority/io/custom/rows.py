@@ -13,10 +13,9 @@ import pandas as pd
 from .checks import Found, empty_cells, read_bags, repeated_rows, two_values
 from .content import Content, has_instance_labels, read_facts
 from .features import MIN_ROWS, RESERVED, TEXT, read_features
-from .findings import Findings, ProblemError, abbreviate_names, counted
+from .findings import Findings, ProblemError, counted
 from .options import ColumnNames, ReadOptions
-from .parquet import LEFT_OUT, is_parquet
-from .tables import did_you_mean, read_table
+from .tables import did_you_mean, is_parquet, other_content, read_table
 
 BAG_COLUMNS = ("bag_label", "second_label", "split", "group")  # have one value per bag
 NEEDED = (
@@ -82,7 +81,7 @@ def read_rows(frame: pd.DataFrame, path: Path, bags: pd.DataFrame, options: Read
     content = Content(path, bags, np.bincount(bag_of), None, order, facts)
     if not has_images:
         content.store, content.encoder = read_features(frame, path, options, findings)
-        findings.add(repeated_rows(frame))
+        findings.add(repeated_rows(frame[[name for name in frame if not other_content(frame[name])]]))
         return content
     from .images import read_images
 
@@ -107,10 +106,7 @@ def resolve_aliases(folder: Path, names: pd.Series) -> pd.Series:
 
 
 def _for_training(frame: pd.DataFrame, path: Path, options: ReadOptions) -> Found:
-    """Columns that a manifest of images does not need, and images that may be used for training and for testing."""
-    others = [name for name in (*frame.columns, *frame.attrs.get(LEFT_OUT, ())) if name not in RESERVED]
-    if others:
-        yield f"not used, because the instances are the images of the column path: {abbreviate_names(others)}"
+    """Images that may be used for training and for testing."""
     if options.labels and "split" in frame:
         cure = "an image belongs to one split; leave it out of the others"
         yield from two_values(frame.assign(split=frame["split"].str.lower()), path, "path", ["split"], cure)

@@ -1,20 +1,26 @@
-"""CSV and Parquet tables as frames. Names and labels are read as text, as they were written."""
+"""CSV and Parquet tables as frames. Names and labels are read as text, as they were written.
+
+A folder of Parquet files is one table: the rows of its files in the order of their names.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...data.feature_files import SUFFIXES as FEATURE_SUFFIXES
+from ...data.feature_files import lower_suffix
 from ...errors import InputError, closest
-from ...files import check_regular
+from ...files import check_expansion, check_regular
 from .findings import ProblemError
 from .options import Block
-from .parquet import read_parquet
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 TEXT_SUFFIXES = (".csv", ".tsv")
@@ -37,15 +43,13 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a table, or a block of Parquet. Its index has the number of each row in the file; blank lines are left out.
 
-    A folder of Parquet files is one table: the rows of its files in the order of their names.
-
     `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name. `names` says which of them
     have another name in the file; a name that is not there is a problem unless `optional_names`.
     """
     given = {own: usual for usual, own in (names or {}).items() if own is not None}
     text, is_csv = {*text_columns, *given}, path.suffix.lower() in TEXT_SUFFIXES
     try:
-        frame = _read_csv(path, text) if is_csv else read_parquet(path, {*text, *NUMBERS}, block)
+        frame = _read_csv(path, text) if is_csv else _read_parquet(path, block)
     except InputError:
         raise
     except ImportError:
@@ -59,6 +63,9 @@ def read_table(
         raise ProblemError(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
     if len(frame) == 0:
         raise ProblemError(path, None, "it has no rows", "write a header, and one row per instance or bag below it")
+    for name in (text | {*NUMBERS}) & {*frame}:
+        if other := other_content(frame[name]):
+            raise ProblemError(path, 1, f"column {name} contains {other}", "write one value into each cell")
     for name in text & {*frame}:
         frame[name] = as_text(frame[name])
         long = frame.index[frame[name].str.len() > MAX_NAME]
@@ -67,13 +74,23 @@ def read_table(
             raise ProblemError(path, int(long[0]), what, f"write a name of at most {MAX_NAME:,}")
     for own, usual in given.items():
         if own not in frame and not optional_names:
-            option = f"--{usual.removeprefix('bag_')}-column"
-            raise ProblemError(
-                path, 1, f"there is no column {own}{did_you_mean(own, frame.columns)}", f"correct {option}"
-            )
+            what = f"there is no column {own}{did_you_mean(own, frame.columns)}"
+            raise ProblemError(path, 1, what, f"correct --{usual.removeprefix('bag_')}-column")
     given = {own: usual for own, usual in given.items() if own in frame and own != usual}
     others = [usual for usual in given.values() if usual in frame and usual not in given]  # for something else
     return frame.drop(columns=others).rename(columns=given)
+
+
+def other_content(column: pd.Series) -> str:
+    """The kind of values that are neither numbers nor text, such as datetime64[ns] or list; "" if there are none.
+
+    >>> other_content(pd.Series([[1, 2], None])), other_content(pd.Series(["a", 3]))
+    ('list', '')
+    """
+    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        return str(column.dtype)
+    cell = next(iter(column.dropna()), "") if column.dtype == object else ""
+    return "" if isinstance(cell, str | Number) else type(cell).__name__
 
 
 def closest_name(column: str, existing: Iterable[str]) -> str | None:
@@ -159,3 +176,45 @@ def _guess_separator(line: str, known: Collection[str]) -> str:
         return len({*names} & {*known}), len(names)
 
     return max(",;\t", key=count_names)  # the first of equal ones
+
+
+def is_parquet(source: Path) -> bool:
+    """Whether this is a Parquet file or a folder of Parquet files and no feature files."""
+    files = [path for path in source.iterdir() if not path.name.startswith((".", "_"))] if source.is_dir() else [source]
+    suffixes = {lower_suffix(path) for path in files}
+    return ".parquet" in suffixes and not suffixes & {*FEATURE_SUFFIXES}
+
+
+def parquet_files(source: Path) -> list[Path]:
+    """The files of a Parquet table in the order of their names. Hidden ones are left out, as other programs do."""
+    return sorted(path for path in source.glob("[!._]*.[pP]*") if lower_suffix(path) == ".parquet") or [source]
+
+
+def _read_parquet(path: Path, block: Block | None) -> pd.DataFrame:
+    """All rows, or those of the row groups of a block."""
+    if block is None:
+        frames = [_read_row_groups(file, None) for file in parquet_files(path)]
+    else:
+        chosen = groupby(block.row_groups, key=lambda group: group[0])
+        frames = [_read_row_groups(path / file, [number for _, number in groups]) for file, groups in chosen]
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames)
+    first = 1 if block is None else 1 + block.start
+    frame.index = pd.RangeIndex(first, first + len(frame))
+    return frame
+
+
+def _read_row_groups(path: Path, numbers: list[int] | None) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
+    check_regular(path)
+    file = pq.ParquetFile(path)
+    facts, numbers = file.metadata, [*range(file.num_row_groups)] if numbers is None else numbers
+    rows = sum(facts.row_group(number).num_rows for number in numbers)
+    check_expansion(path, rows * facts.num_columns * 8)  # repeated values take no space in the file
+    table = file.read_row_groups(numbers)
+    table.validate(full=True)  # text of a damaged file may not be UTF-8, which pandas finds out when it reads a cell
+    frame: pd.DataFrame = table.to_pandas()
+    if not isinstance(frame.index, pd.RangeIndex):  # an index that is in the file: its levels become columns
+        frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
+    frame.columns = pd.Index([str(name).strip() or f"unnamed{i}" for i, name in enumerate(frame.columns, start=1)])
+    return frame
