@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.interpolate import BSpline
-from scipy.stats import ks_2samp, kstest
+from scipy.stats import ks_2samp
 
 from majority.data.proportions import sample_proportions
 
@@ -46,17 +45,6 @@ def test_sampler_has_the_joint_distribution_of_rejection_sampling(n, s):
     ours, reference = slice_points(n, s, 8000), slice_points_by_rejection(n, s, 8000)
     for name, statistic in STATISTICS.items():
         assert ks_2samp(statistic(ours), statistic(reference)).pvalue > 1e-3, name
-
-
-@pytest.mark.parametrize(("n", "s"), [(2, 0.1), (9, 0.02), (9, 8.6), (30, 10.5), (99, 1.5), (99, 80.2)])
-def test_sampler_has_the_exact_marginal_distribution(n, s):
-    """x_1 has density f_{n-1}(s - u) on [0, 1], f_{n-1} the density of a sum of n - 1 uniforms: a B-spline."""
-    grid = np.linspace(0, 1, 20_001)
-    density = np.nan_to_num(BSpline.basis_element(np.arange(n), extrapolate=False)(s - grid))
-    cumulated = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    points = slice_points(n, s, 6000)
-    for column in (0, n // 2, n - 1):
-        assert kstest(points[:, column], lambda u: np.interp(u, grid, cumulated / cumulated[-1])).pvalue > 1e-3
 
 
 edges = st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(0, 1e-300), st.just(0.0), st.just(1.0))

@@ -66,7 +66,7 @@ def test_float32_is_close_to_float64_on_large_bags(name):
     torch.testing.assert_close(found.double(), formula(log_probs, segments), rtol=5e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("wrong", [1, 30, 1000, 100_000])
+@pytest.mark.parametrize("wrong", [1, 100_000])
 def test_a_confidently_wrong_bag_keeps_its_gradient(wrong):
     """With a variance of only 1e-6 the score is -lead^2 / 2e-6; torch.special.log_ndtr loses this slope in float32."""
     p = torch.tensor([0.0, 1.0]).repeat(wrong, 1)

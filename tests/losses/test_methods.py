@@ -73,11 +73,11 @@ def test_a_method_equals_its_reference_bag_by_bag(name, sizes, seed, weighted, d
                 torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
-@every_method
-def test_needs_bag_is_true_if_an_instance_depends_on_its_bag(name):
-    head, features = make_head(name), torch.randn(4, D, dtype=torch.float64)
-    within, alone = (head(features, Segments(sizes)).instance_log_probs for sizes in ([4], [1] * 4))
-    assert METHODS[name].needs_bag is not torch.allclose(within, alone)
+def test_needs_bag_is_true_if_an_instance_depends_on_its_bag():
+    for name, method in METHODS.items():
+        head, features = make_head(name), torch.randn(4, D, dtype=torch.float64)
+        within, alone = (head(features, Segments(sizes)).instance_log_probs for sizes in ([4], [1] * 4))
+        assert method.needs_bag is not torch.allclose(within, alone), name
 
 
 @every_method
@@ -179,7 +179,7 @@ def trained(name, scenario, n_bags):
     return evaluate(model, test, "cpu").summary()
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != BETWEEN_INSTANCES])  # it takes ten seconds
+@pytest.mark.parametrize("name", ["count", "adjusted-mean", "vote", "feature-pnorm", "attention", "additive"])
 def test_large_majorities_are_enough(name):
     figures = trained(name, "large", n_bags=60)
     assert figures["method_bag_accuracy"] >= 0.9
@@ -251,5 +251,5 @@ def test_a_method_follows_weights_or_says_that_it_cannot(name):
         one, other = (weights_after_fit(name, some, some) for some in (plain, bags))
         assert all(torch.equal(one[key], other[key]) for key in one) is (name == "supervised")
         return
-    with pytest.raises(InputError, match=f"weights, which method {re.escape(name)} cannot follow: use one of count"):
+    with pytest.raises(InputError, match=f"weights, which method {re.escape(name)} cannot follow: .*use one of count"):
         weights_after_fit(name, bags, bags)

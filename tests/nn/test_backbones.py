@@ -13,14 +13,13 @@ from majority.nn.backbones import BACKBONES, count_features, create_backbone
 
 
 @pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"linear"}))
-@pytest.mark.parametrize(("channels", "height", "width"), [(1, 9, 13), (3, 64, 64)])
-def test_backbones_of_images(name, channels, height, width):
-    backbone = create_backbone(name, (channels, height, width))
-    with torch.no_grad():
-        features = backbone(torch.randn(3, channels, height, width))
-    assert features.shape == (3, backbone.out_features)
-    assert features.isfinite().all()
-    assert count_features(backbone, (channels, height, width)) == backbone.out_features
+def test_backbones_of_images(name):
+    for shape in ((1, 9, 13), (3, 64, 64)):
+        backbone = create_backbone(name, shape)
+        with torch.no_grad():
+            features = backbone(torch.randn(3, *shape))
+        assert features.shape == (3, backbone.out_features)
+        assert features.isfinite().all()
 
 
 @pytest.mark.parametrize(("name", "side"), [("cnn", 1), ("cnn", 3), ("resnet18", 32)])
