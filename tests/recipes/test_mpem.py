@@ -5,12 +5,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, build_model, train
-from majority.recipes.mpem import distance_to_label, distances, keep_mask
+from majority import train
+from majority.recipes.mpem import distances, keep_mask
 
 C, D = 4, 3
 
@@ -57,28 +56,6 @@ def test_who_is_counted_is_what_a_plain_loop_says(sizes, ratio, classes, seed):
     cuts = np.cumsum([0, *sizes])
     bags = [(labels[i], guesses[i], instances[cuts[i] : cuts[i + 1]]) for i in range(len(sizes))]
     assert keep_mask(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
-
-
-def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(monkeypatch):
-    """In eval mode, and only of bags with a label."""
-    monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", 16)
-    rng = np.random.default_rng(0)
-    lists = [rng.normal(size=(size, C)).astype(np.float32) for size in rng.integers(1, 14, 60)]
-    bags = Bags.from_lists(lists, rng.integers(0, C, 60), "abcd")
-    model = build_model(bags, "count", torch.nn.BatchNorm1d(C))
-    torch.nn.init.eye_(model.head.classifier.weight)
-    read = []
-    with torch.inference_mode():
-        for i in range(len(bags)):
-            features = model.eval().features(torch.from_numpy(bags.bag(i)))
-            logits = model.head.classifier(features)
-            guess = int((logits / 0.1).softmax(dim=1).mean(dim=0).argmax())
-            instances = list(zip(logits.argmax(dim=1).tolist(), features.tolist(), strict=True))
-            read.append((bags.labels[i], guess, instances))
-    far = distance_to_label(model.train(), bags, "cpu")
-    assert keep_mask(far.round(5), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
-    unlabelled = bags._with(bag_labels=bags.bag_labels.masked(np.arange(60) > 0))
-    assert (distance_to_label(model, unlabelled, "cpu")[: bags.sizes[0]] == -1).all()
 
 
 def test_a_run_says_what_was_chosen_and_left_out(tmp_path, capsys):

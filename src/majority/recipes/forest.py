@@ -22,7 +22,7 @@ from ..predict.evaluate import all_batches, evaluate, outputs
 from ..training.callbacks import Fitted
 from ..training.distributed import from_first
 from ..training.settings import Settings
-from .census.members import LOWEST, Correction, Table, class_shares, forest_member
+from .census.members import LOWEST, Table, class_shares, forest_member
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
@@ -47,16 +47,7 @@ def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float =
     empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
     forests, correction, _ = forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong)
     trees = Trees.of(forests, classes)
-    _correct(trees, correction)
-    model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
-    model.see_labels(bags.bag_labels)
-    head: Any = model.head
-    head.classifier.load_state_dict({"weight": torch.eye(classes), "bias": torch.zeros(classes)})
-    return model
-
-
-def _correct(trees: Trees, correction: Correction) -> None:
-    """`correct_scores` and the pool of this correction, as an affine map, weight and offsets."""
+    # `correct_scores` and the pool of this correction, as an affine map, weight and offsets
     of_classes = class_shares(correction.label_shares, correction.strength)
     ratios = of_classes / correction.label_shares
     trees.shift.copy_(of_classes)
@@ -64,6 +55,11 @@ def _correct(trees: Trees, correction: Correction) -> None:
     trees.lowest.copy_(LOWEST * of_classes)
     trees.weight.fill_(correction.pool.weights[0])
     trees.offsets.copy_(torch.tensor(correction.pool.offsets))
+    model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
+    model.see_labels(bags.bag_labels)
+    head: Any = model.head
+    head.classifier.load_state_dict({"weight": torch.eye(classes), "bias": torch.zeros(classes)})
+    return model
 
 
 def baseline(train: Bags, bags: Bags, device: str = "auto") -> dict[str, str | float] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..data.bags import Bags
 from ..log import Log, no_log
@@ -16,6 +16,8 @@ from ..training.loop import fit
 from ..training.objectives import BagLoss, Objective
 from ..training.settings import Settings
 from .plan import Plan, TaskInfo
+
+T = TypeVar("T")
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 
@@ -108,11 +110,12 @@ class Run:
         given = {name: getattr(self, name) for name in ("device", "folder", "title", "eager", "callbacks")}
         return fit(model, train, val, settings, objective=objective, **given, **options)
 
-    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+    def once(self, name: str, compute: Callable[[], T]) -> T:
         """What `compute` returns; it is called by the first stage that needs it."""
         if name not in self.shared:
             self.shared[name] = compute()
-        return self.shared[name]
+        found: T = self.shared[name]
+        return found
 
     @property
     def settings(self) -> Settings:

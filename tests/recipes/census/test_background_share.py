@@ -5,12 +5,10 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 import majority
-from majority import Bags, Settings, build_model
+from majority import Bags, Settings
 from majority.io import Parts
-from majority.recipes.census.discriminants import discriminants
 from majority.recipes.census.parts import HeadSettings
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
@@ -63,23 +61,6 @@ def few_shares():
 @pytest.fixture(scope="module")
 def whole(train):
     return train(make_parts())
-
-
-# ---------------------------------------------------------------- discriminants
-
-
-def test_discriminants_leave_the_background_out():
-    """Those of the voters are as if the background were no class; its own is 0."""
-    marked = make_parts(background="b0").train
-    number = marked.background
-    plain = Bags.from_lists(
-        [marked.store[marked.index[a:b]] for a, b in zip(marked.offsets, marked.offsets[1:], strict=False)],
-        [marked.classes[label] for label in marked.labels],
-        "abc",
-    )
-    found, expected = (discriminants(build_model(bags, "soft-count", "mlp"), bags, "cpu") for bags in (marked, plain))
-    assert torch.equal(found[number], torch.zeros(8))
-    torch.testing.assert_close(found[[i for i in range(4) if i != number]], expected)
 
 
 # ---------------------------------------------------------------- in the recipe

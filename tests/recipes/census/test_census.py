@@ -1,7 +1,6 @@
 """census: what the command shows, what plans hold, and what reaches each stage."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -56,10 +55,8 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     code, out, _ = majority(*words)
     assert code == 0
     assert "stage student: kept epoch 2 of 2, training loss" in out
-    assert re.search(r"stage teacher-1: kept epoch [12] of 2, validation loss", out)
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"]
-    assert (result["method"], list(result["losses"]["teachers"])) == ("auto", ["teacher-1", "teacher-2", "teacher-3"])
     assert result["plan"]["census"]["momentum"] == 0.9
     for name in ("report.html", "model-card.md"):
         text = (tmp_path / "run" / name).read_text()

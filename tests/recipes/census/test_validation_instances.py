@@ -40,10 +40,7 @@ def differ(one, other):
     return any(not torch.equal(value, other[name]) for name, value in one.items())
 
 
-@pytest.mark.parametrize("own", [OWN, ALONE], ids=["with", "without"])
-def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_their_labels(
-    monkeypatch, parts, train, own
-):
+def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_their_labels(monkeypatch, parts, train):
     seen, fit = {}, Run.fit
 
     def remember(run, model, bags=None, *given, **more):
@@ -51,12 +48,11 @@ def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_
         return fit(run, model, bags, *given, **more)
 
     monkeypatch.setattr(Run, "fit", remember)
-    train(parts, own)
+    train(parts)
     val = set(parts.val.index) - set(parts.train.index)
     assert val
     for stage in ("pretrain", "student"):
-        assert (val <= set(seen[stage].index)) == own.validation_instances
-        assert own.validation_instances or not val & set(seen[stage].index)
+        assert val <= set(seen[stage].index)
     for stage in ("teacher-1", "student"):
         assert np.array_equal(seen[stage].bag_labels.counts, parts.train.bag_labels.counts)
     assert len(seen["head"]) == len(parts.train), "the head learns from labelled bags alone"

@@ -50,30 +50,22 @@ def _with_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:
 
 def _choose(run: Run) -> dict[str, Any]:
     """The share that the validation bags choose, with its figures."""
-    right, winner_shares = dict[float, float](), list[float]()
+    right, held = dict[float, float](), list[float]()
     for share in SHARES:
         figures = []
         for name in run.stage.inputs:
             if name.startswith(f"share-{share:g}-"):
                 model, val = run.network(name), bags_of(run, name.removeprefix(f"share-{share:g}-"))[1]
                 figures.append(evaluate(model, val, run.device).summary()["bag_accuracy"])
-                winner_shares.append(_winner_share(model, val, run.device))
+                held.append(_winner_share(model, val, run.device))
         right[share] = float(np.mean(figures))
-    prior = expected_share(float(np.mean(winner_shares)), len(run.val.classes))
+    # of a class that never wins, if the classes that do not win a bag share what its winner leaves
+    prior = float(np.clip((1 - np.mean(held)) / max(len(run.val.classes) - 1, 1), 0.01, 0.5))
     found = choose_share(right, run.validation_labels, prior)
     tried = ", ".join(f"{share:g} {100 * accuracy:.0f} %" for share, accuracy in right.items())
     bags = f"of {run.validation_labels} validation bags, right by count with each share"
     lines = {"background share": f"{found['share']:g}, estimated ({bags}: {tried})"}
     return {"background": found, "lines": lines, "warnings": [found["warning"]] if "warning" in found else []}
-
-
-def expected_share(winner_share: float, classes: int) -> float:
-    """The share of a class that never wins, if the classes that do not win a bag share what its winner leaves.
-
-    >>> round(expected_share(0.6, classes=9), 3)
-    0.05
-    """
-    return min(max((1 - winner_share) / max(classes - 1, 1), 0.01), 0.5)
 
 
 def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[str, Any]:

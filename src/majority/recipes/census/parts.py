@@ -77,10 +77,8 @@ def learned_bags(run: Run) -> Bags:
     if not run.plan.own.validation_instances or run.epochs is not None or not same_store:  # of all bags, none is left
         return run.train
     no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
-    bags: Bags = run.once(
-        "learned bags", lambda: join([run.train, run.val._with(bag_labels=no_label, training_labels=None)])
-    )
-    return bags
+    val = run.val._with(bag_labels=no_label, training_labels=None)
+    return run.once("learned bags", lambda: join([run.train, val]))
 
 
 def bags_of(run: Run, stage: str) -> tuple[Bags, Bags]:
@@ -89,8 +87,8 @@ def bags_of(run: Run, stage: str) -> tuple[Bags, Bags]:
     if not stage.startswith("head") or PATCHES not in run.results:
         return bags
     model = run.network(PATCHES)
-    parts = run.once("features", lambda: [bags_of_features(model, part, run.device) for part in bags])
-    return parts[0], parts[1]
+    train, val = run.once("features", lambda: [bags_of_features(model, part, run.device) for part in bags])
+    return train, val
 
 
 # ---------------------------------------------------------------------- how a network starts
@@ -222,8 +220,7 @@ def mean_probabilities(run: Run, members: Sequence[str], group: str) -> Tensor: 
             if weight > 0
         )
 
-    soft_labels: Tensor = run.once(f"soft labels of {group}", mean)
-    return soft_labels
+    return run.once(f"soft labels of {group}", mean)
 
 
 # ---------------------------------------------------------------------- teachers and student

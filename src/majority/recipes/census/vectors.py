@@ -89,8 +89,7 @@ def _fresh(run: Run, number: int) -> Model:
 
 def _pool(run: Run) -> tuple[Tensor, dict[str, Any]]:
     """The soft labels (n, C) of the instances that are learned from, and what is said about them."""
-    found: tuple[Tensor, dict[str, Any]] = run.once("pool", lambda: _train_members(run))
-    return found
+    return run.once("pool", lambda: _train_members(run))
 
 
 def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
