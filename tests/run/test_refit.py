@@ -1,7 +1,6 @@
 """Training once more on all bags, and the mean of the classifiers of a cross-validation."""
 
 import csv
-import hashlib
 import json
 
 import numpy as np
@@ -11,9 +10,6 @@ import torch
 from majority import Bags, Callback, Classifier, InputError, load_source, train
 from majority.data.joining import join
 from majority.predict.classifier import CLASSIFIER, REFITTED, mean_of
-from majority.run.experiment import How, finished_result, run_experiment
-from majority.run.study.grid import study_cells
-from majority.run.study_config import StudyConfig
 
 QUICK = {"recipe": "quick", "settings": {"training.epochs": 6}, "device": "cpu", "verbose": False}
 SMALL_CENSUS = {"training.epochs": 2, "census.head.epochs": 3}
@@ -81,14 +77,6 @@ def test_other_bags_are_classified_with_all_bags(refitted, majority):
     np.testing.assert_allclose(rows["run"], classifier.predict_proba(features)[:, 1], rtol=1e-4)
 
 
-def test_a_source_that_cannot_be_evaluated_is_refused_before_anything_is_printed(refitted, majority):
-    rows = [line.split(",") for line in (refitted / "new.csv").read_text().splitlines()]
-    (refitted / "unlabelled.csv").write_text("".join(f"{bag},{a},{b}\n" for bag, _, a, b in rows))
-    code, shown, error = majority("evaluate", refitted / "run", refitted / "unlabelled.csv", "--device", "cpu")
-    assert (code, shown) == (2, "")
-    assert "bag_label" in error
-
-
 def test_own_test_bags_are_classified_without_having_seen_them(refitted, majority):
     for run in ("run", "plain"):
         assert majority("predict", refitted / run, "--out", refitted / f"own-{run}.csv", "--device", "cpu")[0] == 0
@@ -105,18 +93,15 @@ def test_the_epoch_is_the_one_that_the_validation_bags_chose(refitted):
     assert not [*(refitted / "run/refit").rglob("*.safetensors")]
 
 
-@pytest.mark.parametrize("method", ["auto", "log-mean"])
-def test_census_repeats_its_stages_without_validation(tmp_path, method):
+def test_census_repeats_its_stages_without_validation(tmp_path):
     source = write_bags(tmp_path / "bags.csv")
-    run = train(
-        source, out=tmp_path / "run", refit=True, method=method, settings=SMALL_CENSUS, device="cpu", verbose=False
-    )
+    run = train(source, out=tmp_path / "run", refit=True, settings=SMALL_CENSUS, device="cpu", verbose=False)
     stages = {place.name for place in (tmp_path / "run/refit/stages").iterdir() if place.is_dir()}
     first = {place.name: place for place in (tmp_path / "run/stages").iterdir()}
     assert stages <= first.keys()
     assert "student" in stages
     members = [(tmp_path / "run" / phase / "stages/members/outcome.json").exists() for phase in ("", "refit")]
-    assert members == [method == "auto"] * 2
+    assert members == [True, True]
     for name in stages:
         again = json.loads((tmp_path / "run/refit/stages" / name / "outcome.json").read_text())
         if "chosen" in again:
@@ -168,39 +153,21 @@ def test_pages_say_which_classifier_the_figures_are_of(by_default, majority):
     assert "on all 30 bags" in other
 
 
-@pytest.mark.parametrize(
-    "words", [("--no-refit",), ("--recipe", "quick"), ("--folds", "3", "--fold", "0")], ids=lambda words: words[0]
-)
-def test_there_is_no_second_training_where(tmp_path, majority, words):
+def test_there_is_no_second_training_if_it_is_refused(tmp_path, majority):
     source = write_bags(tmp_path / "bags.csv")
-    words = [*WORDS[:4], *words] if "quick" in words else [*WORDS, *words]
-    code, printed, error = majority("train", source, *words, "--out", tmp_path / "run")
+    code, printed, error = majority("train", source, *WORDS, "--no-refit", "--out", tmp_path / "run")
     assert code == 0, error
     assert "once more" not in printed
     assert json.loads((tmp_path / "run/config.json").read_text())["refit"] is False
     assert "refit_bags" not in json.loads((tmp_path / "run/result.json").read_text())
     assert not [*tmp_path.rglob("refit*")]
-    assert ("--no-refit" in (tmp_path / "run/report.html").read_text()) == ("--no-refit" in words)
+    assert "--no-refit" in (tmp_path / "run/report.html").read_text()
 
 
 def test_bags_of_a_benchmark_are_not_trained_on_once_more(tmp_path):
-    digits = {"bags": 8, "bag_size": 4, "scenario": "large"}
     census = CENSUS | {"settings": {"training.epochs": 1}}
-    train("digits", **digits, **census, out=tmp_path / "named")
-    train(load_source("digits"), **digits, **census, out=tmp_path / "opened")
-    train(load_source("digits").make_parts(**digits), **census, out=tmp_path / "parts")
-    assert len([*tmp_path.glob("*/best.safetensors")]) == 3
+    train(load_source("digits").make_parts(bags=8, bag_size=4, scenario="large"), **census, out=tmp_path / "parts")
     assert not [*tmp_path.rglob("refit*")]
-
-
-def test_cells_of_a_study_are_not_trained_on_once_more(tmp_path):
-    source = write_bags(tmp_path / "bags.csv", split=("train", "train", "train", "train", "val", "val", "test", "test"))
-    study = StudyConfig(sources=(str(source),), methods=("log-mean",), options={"settings": SMALL_CENSUS})
-    ((folder, cell),) = study_cells(study, tmp_path / "study")
-    assert cell.config.bags.folds is None
-    run_experiment(cell.config, folder, How("cpu", progress=False))
-    assert not [*tmp_path.rglob("refit*")]
-    assert finished_result(cell.config, folder)
 
 
 def test_test_bags_that_cannot_be_trained_on_do_not_stop_a_run(tmp_path, majority):
@@ -262,18 +229,6 @@ def test_an_interrupted_second_training_continues(by_default, interrupted):
         assert are_equal(weights_of(folder / "run" / name), weights_of(interrupted / name))
 
 
-def test_an_interrupted_second_training_may_be_left_out(by_default, interrupted, majority):
-    folder, _ = by_default
-    words = ("train", folder / "bags.csv", *WORDS, "--out", interrupted)
-    assert majority(*words, "--no-refit")[0] == 0
-    assert json.loads((interrupted / "config.json").read_text())["refit"] is False
-    assert not [*interrupted.rglob("refit*")]
-    assert are_equal(weights_of(folder / "run" / CLASSIFIER), weights_of(interrupted / CLASSIFIER))
-    assert "is finished" in majority(*words)[1]
-    code, _, error = majority(*words, "--refit")
-    assert (code, "refit is False, not True" in error) == (2, True)
-
-
 def test_a_classifier_that_is_gone_is_named(by_default, tmp_path, majority):
     folder, _ = by_default
     (folder / "run" / REFITTED).rename(tmp_path / REFITTED)
@@ -286,30 +241,15 @@ def test_a_classifier_that_is_gone_is_named(by_default, tmp_path, majority):
         (tmp_path / REFITTED).rename(folder / "run" / REFITTED)
 
 
-def test_predictions_in_blocks_belong_to_the_classifier_of_all_bags(by_default, tmp_path, majority):
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    folder, _ = by_default
-    assert majority("predict", folder / "run", folder / "new.csv", "--out", tmp_path / "parts")[0] == 0
-    parts = json.loads((tmp_path / "parts/_parts.json").read_text())
-    assert parts["classifier"] == hashlib.sha256((folder / "run" / REFITTED).read_bytes()).hexdigest()
-
-
 # ---------------------------------------------------------------- what is refused, and folds
 
 
-@pytest.mark.parametrize(
-    ("source", "choices", "message"),
-    [
-        ("digits", {}, "refit is for your own bags"),
-        ("bags.csv", {"folds": 5}, "refit with folds"),
-    ],
-)
-def test_where_it_has_no_meaning_it_is_refused(tmp_path, monkeypatch, source, choices, message):
-    monkeypatch.chdir(tmp_path)
-    write_bags(tmp_path / "bags.csv")
-    with pytest.raises(InputError, match=message):
-        train(source, out=tmp_path / "run", refit=True, verbose=False, **choices)
-    assert not (tmp_path / "run").exists()
+def test_where_it_has_no_meaning_it_is_refused(tmp_path):
+    source = write_bags(tmp_path / "bags.csv")
+    for bags, choices, message in (("digits", {}, "refit is for your own bags"), (source, {"folds": 5}, "with folds")):
+        with pytest.raises(InputError, match=message):
+            train(bags, out=tmp_path / "run", refit=True, verbose=False, **choices)
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
