@@ -11,7 +11,7 @@ from majority.data.device import (
     choose_device,
     is_out_of_memory,
 )
-from majority.data.loader import BagLoader, one_pass
+from majority.data.loader import BagLoader
 from majority.errors import InputError
 
 MPS = torch.device("mps")
@@ -59,7 +59,7 @@ def test_stores_of_float64_are_loaded_as_float32_on_mps(monkeypatch):
     moved = []
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: moved.append((device, how)) or tensor)
     bags = Bags.from_lists([np.ones((3, 2)), np.zeros((1, 2))], ["a", "b"])
-    for loader in (one_pass(bags, MPS), BagLoader(bags, MPS, stream=True)):
+    for loader in (BagLoader(bags, MPS), BagLoader(bags, MPS, stream=True)):
         batch = next(iter(loader.in_order(10)))
         assert batch.instances.dtype == torch.float32
         assert batch.target.labels.tolist() == [0, 1]

@@ -403,11 +403,6 @@ class Bags:
             raise InputError(f"{what} without an empty part: give more, or say where each bag goes (split)")
         return parts
 
-    def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
-        check_lengths({"instance labels": instance_labels}, len(self.index), "instance")
-        codes, _ = encode_instance_labels(instance_labels, true_classes, True, self.describe_instance)
-        return self._with(instance_labels=codes, true_classes=true_classes)
-
     def _with(self, **changes: Any) -> Bags:
         """Return a copy with some fields changed, without checks: a part of valid bags is valid."""
         assert not any(isinstance(getattr(Bags, name, None), property) for name in changes)  # such as `labels`

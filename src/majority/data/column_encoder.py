@@ -39,13 +39,6 @@ class FeatureColumn:
         missing = np.isnan(cells)
         return [np.where(missing, self.fill, cells), missing]
 
-    def describe(self) -> str:
-        if self.categories:
-            return f"{self.name}: {len(self.categories)} categories ({', '.join(self.categories)}), one feature each"
-        if self.fill is None:
-            return f"{self.name}: a number"
-        return f"{self.name}: a number, {self.fill:g} (the median) where it is missing, which a second feature says"
-
 
 @dataclass(frozen=True)
 class ColumnEncoder:

@@ -48,8 +48,11 @@ def read_labels(labels: Column) -> tuple[np.ndarray, np.ndarray]:
     return known, texts
 
 
-def encode_labels(labels: Column, classes: Sequence[str], describe: Callable[[int], str]) -> np.ndarray:
-    """Turn class names or class numbers into checked class numbers. `describe` names the place of a wrong label."""
+def encode_labels(
+    labels: Column, classes: Sequence[str], describe: Callable[[int], str], known: np.ndarray | None = None
+) -> np.ndarray:
+    """Turn class names or class numbers into checked class numbers, UNKNOWN where they are not `known` (None: all are).
+    `describe` names the place of a wrong label."""
     repeated = [name for i, name in enumerate(classes) if name in classes[:i]]
     if repeated:
         raise InputError(f"class {repeated[0]} is named twice: give every class a different name")
@@ -58,20 +61,12 @@ def encode_labels(labels: Column, classes: Sequence[str], describe: Callable[[in
     if values.dtype == object:
         number = {name: i for i, name in enumerate(classes)}
         codes = np.array([number.get(name, UNKNOWN) for name in values.tolist()], dtype=np.int64)
-    wrong = np.flatnonzero((codes < 0) | (codes >= len(classes)))
+    is_known = np.ones(len(codes), bool) if known is None else known
+    wrong = np.flatnonzero(is_known & ((codes < 0) | (codes >= len(classes))))
     if len(wrong):
         what = f"{describe(int(wrong[0]))} has label {values[wrong[0]]}, outside the {len(classes)} classes"
         raise InputError(f"{what} ({', '.join(classes[:10])}): correct the label or add its class")
-    return codes
-
-
-def encode_known(
-    known: np.ndarray, values: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]
-) -> np.ndarray:
-    """The checked class numbers of the labels that are known, UNKNOWN elsewhere."""
-    codes, positions = np.full(len(values), UNKNOWN), np.flatnonzero(known)
-    codes[positions] = encode_labels(values[positions], classes, lambda i: describe(int(positions[i])))
-    return codes
+    return np.where(is_known, codes, UNKNOWN)
 
 
 def encode_instance_labels(
@@ -91,7 +86,7 @@ def encode_instance_labels(
     if not known.any():
         return None, classes
     if integers and numbers:
-        return encode_known(known, values, classes, describe), classes
+        return encode_labels(values, classes, describe, known), classes
     found, which = np.unique(values[known], return_inverse=True)
     names = _as_classes_are_written([str(name) for name in found.tolist()], classes)
     further = sorted(set(names) - set(classes))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import InputError, count_noun
 from .columns import Column
-from .instance_labels import UNKNOWN, encode_known, encode_labels, read_labels
+from .instance_labels import UNKNOWN, encode_labels, read_labels
 
 SEPARATOR = "|"  # between the names of classes one of which has won
 WINNER, SEVERAL, RUNNER_UP = "winner", "several", "runner-up"  # what a label may name
@@ -235,8 +235,8 @@ def encode_bag_labels(
     texts = []
     for known, values in columns:
         if numbered and classes is not None:
-            codes = encode_known(known & (values != UNKNOWN), values, known_classes, describe)
-            values, known = np.array([*known_classes, ""], object)[codes], known & (values != UNKNOWN)
+            known = known & (values != UNKNOWN)
+            values = np.array([*known_classes, ""], object)[encode_labels(values, known_classes, describe, known)]
         texts.append([str(value) if filled else "" for filled, value in zip(known, values, strict=True)])
     winners, seconds = texts[0], texts[1] if len(texts) > 1 else [""] * len(texts[0])
     for bag, (text, second, size) in enumerate(zip(winners, seconds, sizes.tolist(), strict=True)):
@@ -249,4 +249,4 @@ def encode_bag_labels(
     named = np.array([name for part in parts for name in part], object)
     allowed[owner, encode_labels(named, known_classes, lambda i: describe(int(owner[i])))] = True
     second_names = np.array(seconds, object)
-    return BagLabels(allowed, encode_known(second_names != "", second_names, known_classes, describe)), known_classes
+    return BagLabels(allowed, encode_labels(second_names, known_classes, describe, second_names != "")), known_classes

@@ -210,11 +210,6 @@ class BagLoader:
         return as_supported(rows, self.device).to(self.device, non_blocking=self.device.type == "cuda")
 
 
-def one_pass(bags: Bags, device: torch.device) -> BagLoader:
-    """A loader for one pass: to a GPU it streams from memory too, so that only a batch takes memory there."""
-    return BagLoader(bags, device, stream=device.type == "cuda")
-
-
 def prefetch(function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
     """Yield function(job) for each job in turn. The next one is computed in a thread while this one is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="majority-read") as background:

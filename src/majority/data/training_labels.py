@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import InputError
 from .bags import Bags
 from .columns import Column
-from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown
+from .instance_labels import UNKNOWN, encode_labels, none_if_unknown, read_labels
 from .stores import Store
 
 
@@ -23,38 +23,32 @@ def use_instance_labels(bags: Bags, per_class: int | None = None, seed: int = 0)
     >>> sorted(few.training_labels.tolist()), sorted(few.instance_labels.tolist())
     ([-1, 0, 1], [-1, -1, 0])
     """
-    codes = bags.instance_labels
-    if codes is None or not has_usable_labels(bags):
-        raise InputError(
-            "no instance of the training bags has a label that could be used: fill the cells of some instances "
-            "(column label), or do not ask to use instance labels"
-        )
-    usable = (codes != UNKNOWN) & (codes < len(bags.classes))
+    usable, codes = usable_labels(bags), bags.instance_labels
+    if codes is None or not usable.any():
+        cure = "fill the cells of some instances (column label), or do not ask to use instance labels"
+        raise InputError(f"no instance of the training bags has a label that could be used: {cure}")
     if per_class is not None:
         if per_class < 1:
             raise InputError(f"{per_class} instance labels per class: give 1 or more")
         usable &= np.isin(bags.index, _draw(bags.index[usable], codes[usable], per_class, seed))
     before = UNKNOWN if bags.training_labels is None else bags.training_labels
-    return bags._with(
-        training_labels=np.where(usable, codes, before),
-        instance_labels=none_if_unknown(np.where(usable, UNKNOWN, codes)),
-    )
+    left = none_if_unknown(np.where(usable, UNKNOWN, codes))
+    return bags._with(training_labels=np.where(usable, codes, before), instance_labels=left)
 
 
-def has_usable_labels(bags: Bags) -> bool:
-    """Whether the class of some instance is known, and a classifier can predict it."""
-    codes = bags.instance_labels
-    return codes is not None and bool(((codes != UNKNOWN) & (codes < len(bags.classes))).any())
+def usable_labels(bags: Bags) -> np.ndarray:  # (n,)
+    """Whether the class of each instance is known, and a classifier can predict it."""
+    codes = np.full(len(bags.index), UNKNOWN) if bags.instance_labels is None else bags.instance_labels
+    return (codes != UNKNOWN) & (codes < len(bags.classes))
 
 
 def with_training_labels(bags: Bags, labels: Column) -> Bags:
     """The same bags with the labels of some instances: one entry per instance of the store, empty where unknown."""
-    codes, classes = encode_instance_labels(labels, bags.classes, False, lambda row: f"row {row}")
-    if codes is None:
+    known, values = read_labels(labels)
+    if not known.any():
         raise InputError("instance labels: no instance has one: leave them out, or label some")
-    if classes != bags.classes:
-        name, row = classes[len(bags.classes)], int(np.argmax(codes == len(bags.classes)))
-        raise InputError(f"row {row} has instance label {name}, which is the label of no bag: correct it, or empty it")
+    texts = np.array([str(value) for value in values], object)
+    codes = encode_labels(texts, bags.classes, lambda row: f"row {row}", known)
     return bags._with(training_labels=none_if_unknown(codes[bags.index]))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.bags import Bags
 from ..data.device import choose_device, instances_per_pass
 from ..data.instance_labels import UNKNOWN
-from ..data.loader import Batch, one_pass
+from ..data.loader import BagLoader, Batch
 from ..errors import InputError
 from ..losses import BagOutput
 from ..losses.base import in_float32
@@ -78,7 +78,8 @@ def _in_pieces(model: Model, batch: Batch, rows_of: Callable[[Tensor], Tensor]) 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     """Every bag once, in order, on the device."""
-    return one_pass(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
+    loader = BagLoader(bags, device, stream=device.type == "cuda")  # only a batch takes memory there
+    return loader.in_order(instances_per_pass(bags.store.shape[1:]))
 
 
 def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:

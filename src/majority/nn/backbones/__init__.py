@@ -57,14 +57,12 @@ class CNN(nn.Module):
     def __init__(self, shape: tuple[int, ...], width: int = 32, reduce: bool = False):
         super().__init__()
         self.reduce = reduce  # large images to fewer pixels
-        channels = [shape[0], width, 2 * width, 4 * width]
-        layers: list[nn.Module] = []
-        for i in range(3):
-            layers += [nn.Conv2d(channels[i], channels[i + 1], 3, padding=1, bias=False)]
-            layers += [nn.MaxPool2d(2, ceil_mode=True)] if i < 2 else []
-            layers += [BatchNorm2d(channels[i + 1]), nn.ReLU()]
-        self.out_features = channels[-1]
-        self.layers = nn.Sequential(*layers)
+        self.out_features = 4 * width
+        self.layers = nn.Sequential(
+            *(_conv(shape[0], width), _pool(), BatchNorm2d(width), nn.ReLU()),
+            *(_conv(width, 2 * width), _pool(), BatchNorm2d(2 * width), nn.ReLU()),
+            *(_conv(2 * width, 4 * width), BatchNorm2d(4 * width), nn.ReLU()),
+        )
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 width)
         return self.layers(reduce_images(x) if self.reduce else x).mean(dim=(2, 3))
@@ -86,18 +84,25 @@ class Tiny(nn.Module):
     def __init__(self, shape: tuple[int, ...], width: int = 16, hidden: int = 128):
         super().__init__()
         channels, *sides = shape
-        layers: list[nn.Module] = []
-        for inputs, outputs in ((channels, width), (width, 2 * width)):
-            layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), BatchNorm2d(outputs), nn.ReLU()]
-            layers += [nn.MaxPool2d(2, ceil_mode=True)]
-        quarter = [-(-side // 4) for side in sides]
-        layers += [nn.Flatten(), nn.Linear(2 * width * quarter[0] * quarter[1], hidden, bias=False)]
-        layers += [BatchNorm1d(hidden), nn.ReLU()]
+        rows, columns = (-(-side // 4) for side in sides)
         self.out_features = hidden
-        self.layers = nn.Sequential(*layers)
+        self.layers = nn.Sequential(
+            *(_conv(channels, width), BatchNorm2d(width), nn.ReLU(), _pool()),
+            *(_conv(width, 2 * width), BatchNorm2d(2 * width), nn.ReLU(), _pool()),
+            *(nn.Flatten(), nn.Linear(2 * width * rows * columns, hidden, bias=False)),
+            *(BatchNorm1d(hidden), nn.ReLU()),
+        )
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, hidden)
         return self.layers(x)
+
+
+def _conv(inputs: int, outputs: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+
+
+def _pool() -> nn.MaxPool2d:
+    return nn.MaxPool2d(2, ceil_mode=True)
 
 
 @dataclass(frozen=True)
