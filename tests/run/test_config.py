@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -129,19 +128,6 @@ def test_a_printed_file_is_the_same_run_and_the_command_wins(majority, tmp_path)
     assert code == 0, err
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["fold0", "fold1", "fold2"]
     assert json.loads((tmp_path / "runs/fold1/result.json").read_text())["epochs"] == 2
-
-
-@pytest.mark.parametrize("source", ["3", "true", '["digits"]', "{a = 1}"])
-def test_a_source_in_a_file_is_text(majority, tmp_path, source):
-    (tmp_path / "run.toml").write_text(f"source = {source}")
-    code, _, err = majority("train", "--config", tmp_path / "run.toml")
-    assert (code, "give the bags to train on" in err) == (2, True)
-
-
-def test_numbers_of_numpy_may_be_settings():
-    config = RunConfig.from_options("digits", recipe="quick", settings={"training.weight_decay": np.float64(0.25)})
-    assert config.settings == {"training.weight_decay": 0.25}
-    json.dumps(config.options())
 
 
 def test_all_errors_of_a_file_are_reported_at_once(majority, tmp_path):

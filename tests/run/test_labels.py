@@ -49,15 +49,6 @@ def test_training_uses_all_but_the_unlabelled_bags_for_its_parts(trained):
     assert "runner_up_accuracy" in result["test"]
 
 
-def test_page_and_card_say_what_labels_were_trained_on(trained):
-    kinds = [row["labels"] for row in json.loads((trained / "run/result.json").read_text())["parts"]]
-    assert kinds[0].endswith("with a runner-up, 10 bags without a label")
-    assert sum(int(text.split(" bags with a runner-up")[0].split()[-1]) for text in kinds) == 30
-    for name in ("report.html", "model-card.md"):
-        text = (trained / "run" / name).read_text()
-        assert all(kind in text for kind in kinds)
-
-
 def test_training_says_how_many_unlabelled_bags_it_leaves_out(tmp_path, majority):
     table = write_table(tmp_path / "bags.csv")
     table["group"] = table["bag"].str[1:].astype(int) % 30  # each unlabelled bag has the group of a labelled one
@@ -103,11 +94,3 @@ def test_a_label_that_the_run_does_not_know_is_left_out(trained, majority):
     code, out, _ = majority("evaluate", trained / "run", trained / "other.csv")
     assert code == 0
     assert "2 bags have a label that the run does not know (e.g. a|z of bag b10)" in out
-
-
-def test_a_method_that_knows_no_runner_up_is_refused_and_leaves_nothing(trained, majority):
-    words = ("train", trained / "bags.csv", *TRAIN, "--method", "naive", "--out", trained / "refused")
-    code, _, error = majority(*words)
-    assert code == 2
-    assert "has a runner-up, which method naive cannot learn from" in error
-    assert not (trained / "refused").exists()

@@ -125,15 +125,6 @@ def test_a_labelled_set_of_one_s_own():
     assert run.metrics["bags"] == 3
 
 
-def test_the_recipe_census_in_python():
-    settings = {"census.teachers": 1, "training.epochs": 5, "census.head.epochs": 5}
-    choices = {"recipe": "census", "settings": settings, "refit": False, "verbose": False, "device": "cpu"}
-    run = majority.train(make_bags(60), **choices)
-    assert run.result["recipe"] == "census"
-    assert set(run.result["members"]["weights"]) == {"linear", "forest", "network"}
-    assert run.metrics["instance_accuracy"] > 0.9
-
-
 @pytest.mark.parametrize(
     ("source", "reason"),
     [(3, "give a name"), ((1, 2), "tuple of Bags"), ("nothing.csv", "nothing.csv"), (make_bags()._with, "give a name")],
