@@ -38,7 +38,7 @@ from majority.files import write_json
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.folder import environment
 from majority.training.cuda_graphs import compiled
-from majority.training.loop import COMPILED_FROM
+from majority.training.steps import COMPILED_FROM
 from majority.training.settings import Settings
 
 N_CLASSES = 10

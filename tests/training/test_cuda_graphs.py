@@ -11,7 +11,7 @@ from majority.data.loader import BagLoader
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, cudnn_benchmark
-from majority.training.loop import _Loop
+from majority.training.loop import run
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
 gpu = pytest.mark.usefixtures("gpu")
@@ -56,8 +56,8 @@ def run_captured(model, train, val, settings, keep=None):
     """Train on the CPU with the steps of a GPU."""
     if not model.head.sees_instance_labels:
         train, val = train.without_instance_labels(), val.without_instance_labels()
-    loop = _Loop(model, BagLoader(train, torch.device("cpu"), keep=keep), val, settings, BagLoss(), capture=True)
-    return loop.run(None, None, [])
+    fast = steps.CapturedSteps(model, BagLoader(train, torch.device("cpu"), keep=keep), val, settings, BagLoss())
+    return run(fast, None, None, [])
 
 
 @pytest.mark.parametrize("method", ["count", "attention", "supervised"])
@@ -130,7 +130,7 @@ def test_captured_stages_of_census_on_ragged_bags_are_plain_ones(objective, monk
     fitted = fit(plain, train, val, settings, device="cpu", objective=objective(plain), **more)
     hidden = train.without_instance_labels(), val.without_instance_labels()
     loader = BagLoader(hidden[0], torch.device("cpu"), **more)
-    again = _Loop(fast, loader, hidden[1], settings, objective(fast), capture=True).run(None, None, [])
+    again = run(steps.CapturedSteps(fast, loader, hidden[1], settings, objective(fast)), None, None, [])
     assert [r["train_loss"] for r in again.history] == pytest.approx(
         [r["train_loss"] for r in fitted.history], rel=1e-5
     )

@@ -13,21 +13,15 @@ from ..data.device import choose_device
 from ..data.loader import Batch
 from ..nn.model import Model
 from ..predict.evaluate import all_batches, batch_features
-from ..training.distributed import gather_pass
 
 
 def gather_rows(model: Model, bags: Bags, device: str, rows_of: Callable[[Batch, Tensor], Tensor]) -> Tensor:
     """The rows that the function makes of each batch and its features, in the order of the bags. The network is in eval
-    mode; several processes share the work."""
+    mode."""
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
-
-    def of_part(part: Bags) -> Tensor:
-        with torch.inference_mode():
-            rows = [rows_of(batch, batch_features(model, batch)) for batch in all_batches(part, chosen)]
-        return torch.cat(rows)
-
-    return gather_pass(bags, of_part)
+    with torch.inference_mode():
+        return torch.cat([rows_of(batch, batch_features(model, batch)) for batch in all_batches(bags, chosen)])
 
 
 def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:

@@ -49,12 +49,11 @@ def pad_and_crop(images: Tensor, generator: torch.Generator, pad: int | None = N
     n, _, height, width = images.shape
     pad = max(1, min(height, width) // 8) if pad is None else pad
     shifts = torch.randint(-pad, pad + 1, (2, n, 1, 1), generator=generator, device=images.device)
-    rows = shifts[0] + torch.arange(height, device=images.device).view(1, -1, 1)  # (n, height, 1)
-    columns = shifts[1] + torch.arange(width, device=images.device).view(1, 1, -1)  # (n, 1, width)
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)  # (n, height, width)
+    rows = pad + shifts[0] + torch.arange(height, device=images.device).view(1, -1, 1)  # (n, height, 1)
+    columns = pad + shifts[1] + torch.arange(width, device=images.device).view(1, 1, -1)  # (n, 1, width)
     image = torch.arange(n, device=images.device).view(-1, 1, 1)
-    shifted = images.permute(0, 2, 3, 1)[image, rows.clamp(0, height - 1), columns.clamp(0, width - 1)]
-    return (shifted * inside.unsqueeze(3)).permute(0, 3, 1, 2)
+    padded = torch.nn.functional.pad(images, (pad, pad, pad, pad)).permute(0, 2, 3, 1)
+    return padded[image, rows, columns].permute(0, 3, 1, 2)
 
 
 def cutout(images: Tensor, generator: torch.Generator, size: int | None = None) -> Tensor:

@@ -125,14 +125,11 @@ class _Total(torch.autograd.Function):
         return _summed(gradient.clone(memory_format=torch.contiguous_format))
 
 
-def gather(rows: Tensor, counts: Sequence[int] | None = None) -> Tensor:
-    """(n, ...) -> (N, ...): the rows of all processes, by rank; gradients go through it.
-
-    `counts` has the number of rows of each process, if all processes know it.
-    """
-    if size() == 1:
+def gather(rows: Tensor, counts: Sequence[int] | None) -> Tensor:
+    """(n, ...) -> (N, ...): the rows of all processes, by rank; gradients go through it. `counts` has the rows of each
+    process."""
+    if counts is None:
         return rows
-    counts = counts or gather_objects(len(rows))
     others = (counts[: rank()], counts[rank() + 1 :])
     before, after = (rows.new_zeros(sum(numbers), *rows.shape[1:]) for numbers in others)
     return total(torch.cat([before, rows, after]))
@@ -228,23 +225,6 @@ def own_part(bags: Bags) -> Bags | None:
     return bags.subset(numbers) if len(numbers) else None
 
 
-def gather_pass(bags: Bags, rows_of: Callable[[Bags], Tensor]) -> Tensor:
-    """`rows_of(bags)`, rows in the order of the bags, computed in parts."""
-    part = _part_of_pass(bags)
-    return rows_of(bags) if part is None else gather(rows_of(part))
-
-
-def sum_pass(bags: Bags, sums_of: Callable[[Bags], Sequence[Tensor]]) -> Sequence[Tensor]:
-    """`sums_of(bags)`, sums over the bags, computed in parts."""
-    part = _part_of_pass(bags)
-    return sums_of(bags) if part is None else [total(values) for values in sums_of(part)]
-
-
-def _part_of_pass(bags: Bags) -> Bags | None:
-    """This process's part; None if each process has to take all bags, because there are fewer than processes."""
-    return None if size() == 1 or len(bags) < size() else own_part(bags)
-
-
 # ---------------------------------------------------------------------- batch norm
 
 
@@ -252,7 +232,8 @@ def _part_of_pass(bags: Bags) -> Bags | None:
 def shared_norms(network: nn.Module) -> Iterator[None]:
     """Within the context, batch norms take mean and variance over the whole step. torch's own SyncBatchNorm runs on
     GPUs only."""
-    norms = [module for module in network.modules() if type(module).forward in NORMS]
+    norms: list[Any] = [module for module in network.modules() if type(module).forward in NORMS]
+    norms = [norm for norm in norms if norm.track_running_stats and norm.momentum is not None]
     for norm in norms:
         norm.forward = MethodType(_normalise, norm)  # of one object, for a while
     try:
@@ -262,7 +243,7 @@ def shared_norms(network: nn.Module) -> Iterator[None]:
             del norm.forward
 
 
-def _normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+def _normalise(norm: Any, x: Tensor) -> Tensor:
     """(n, channels, ...). One value per channel has no variance: it is normalised with the running statistics."""
     if not norm.training:
         return type(norm).forward(norm, x)
@@ -270,20 +251,16 @@ def _normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     precise = x.to(torch.promote_types(x.dtype, torch.float32))
     own = precise.new_tensor([x.numel() / x.shape[1]])
     count, sums = total(torch.cat([own, precise.sum(over)])).tensor_split([1])
+    several, used = count > 1, []
     mean = sums / count
     variance = total((precise - mean.view(shape)).square().sum(over)) / count
-    used_mean, used_variance = mean, variance
-    if norm.running_mean is not None and norm.running_var is not None and norm.num_batches_tracked is not None:
-        several = count > 1
-        used_mean = torch.where(several, mean, norm.running_mean)
-        used_variance = torch.where(several, variance, norm.running_var)
+    unbiased = variance * count / (count - 1).clamp(min=1)
+    for running, new, kept in ((norm.running_mean, mean, mean), (norm.running_var, variance, unbiased)):
+        used.append(torch.where(several, new, running).view(shape))
         with torch.no_grad():
-            norm.num_batches_tracked.add_(several.squeeze())
-            share = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
-            unbiased = variance * count / (count - 1).clamp(min=1)
-            for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
-                running.copy_(torch.where(several, torch.lerp(running, new.to(running.dtype), share), running))
-    normalised = (precise - used_mean.view(shape)) * (used_variance + norm.eps).rsqrt().view(shape)
+            running.copy_(torch.where(several, torch.lerp(running, kept.to(running.dtype), norm.momentum), running))
+    norm.num_batches_tracked.add_(several.squeeze())
+    normalised = (precise - used[0]) * (used[1] + norm.eps).rsqrt()
     if norm.affine:
         normalised = normalised * norm.weight.view(shape) + norm.bias.view(shape)
     return normalised.to(x.dtype)

@@ -46,16 +46,17 @@ def _bar() -> Any:
     """A bar with the losses of the last epoch. It disappears when it is stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
 
-    cut = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # in a narrow terminal; the other columns never are
-    description = TextColumn("{task.description}", markup=False, table_column=cut)
-    epoch = TextColumn("epoch {task.completed}/{task.total}")
-    losses = TextColumn("{task.fields[losses]}", table_column=cut.copy())
-    columns = (description, BarColumn(10), epoch, TimeRemainingColumn(), losses)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(10),
+        "epoch {task.completed}/{task.total}",
+        TimeRemainingColumn(),
+        "{task.fields[losses]}",
+    )
     # What callbacks print is moved above the bar, unless it goes to a file.
     to_terminal = sys.stdout.isatty()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True, redirect_stdout=to_terminal)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
     bar.add_task("", losses="")
     bar.start()
     return bar

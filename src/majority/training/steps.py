@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..data.device import default_generator, instances_per_pass
+from ..data.bags import Bags
+from ..data.device import default_generator, instances_per_pass, seed_generators
 from ..data.loader import BagLoader, Batch
 from ..data.segments import Segments
+from ..data.stores import RowsOnDisk
 from ..data.targets import Target
 from ..losses.base import in_float32
 from ..nn.model import Model
@@ -22,41 +26,98 @@ from ..predict.evaluate import outputs
 from . import distributed
 from .augment import Augment, AugmentStep
 from .checkpoint import TrainingState
-from .cuda_graphs import Captured, uncompiled
+from .cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
 from .objectives import Objective
-from .optimizers import moments
+from .optimizers import create_optimizer, moments, set_rate
 from .settings import Settings
+from .validation import ignores_filling
+
+COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
 
 
 class Steps:
     """Runs training steps and validation. Results are added to `sums` on the device, so that no step waits for it."""
 
+    captures: ClassVar[bool] = False
+
     def __init__(
-        self,
-        model: Model,
-        objective: Objective,
-        state: TrainingState,
-        settings: Settings,
-        train: BagLoader,
-        val: BagLoader | None,
-        step_size: int | None,  # the number of instances that every bag has in a step; None: they differ
-        can_fill: bool,  # whether batches of ragged bags are filled up, so that they have few shapes
-    ):
-        self.model, self.objective, self.state, self.device = model, objective, state, train.device
-        self.train, self.val, self.step_size, self.can_fill = train, val, step_size, can_fill
+        self, model: Model, train: BagLoader, val: Bags | None, settings: Settings, objective: Objective
+    ) -> None:
+        self.model, self.train, self.settings, self.objective = model, train, settings, objective
+        self.device = device = train.device
+        network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
+        if model.spec.images:  # the memory layout of the stored images
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+        trainable = [weight for weight in network.parameters() if weight.requires_grad]
+        rate, decay = settings.learning_rate, settings.weight_decay
+        self.state = TrainingState(network, create_optimizer(settings.optimizer, trainable, rate, decay, device))
+        self.bf16 = settings.precision == "bf16" and device.type == "cuda"
+        self.augment = _seeded_augment(settings.augment, device)
+        self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
         self.captured: list[Captured] = []
-        self.bf16 = settings.precision == "bf16" and self.device.type == "cuda"
-        self.augment = _seeded_augment(settings.augment, self.device)
-        self.sums = torch.zeros(4, device=self.device)  # training loss, bags right by count; the same of validation
+
+        bags = len(train.bags)
+        self.bags_per_epoch, self.steps_per_epoch = bags, math.ceil(bags / settings.batch_bags)
+        last = bags % settings.batch_bags
+        if bags > settings.batch_bags and (settings.drop_last or last < distributed.size()):  # a bag per process
+            self.bags_per_epoch, self.steps_per_epoch = bags - last, bags // settings.batch_bags
+        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bags.bag_labels.known.sum()), 1))
+        sizes = settings.sizes_in_step(train.bags.sizes)
+        self.step_size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of every bag; None: they differ
+        # Whether batches of ragged bags are filled up, so that they have few shapes:
+        can_fill = self.captures and not isinstance(train.bags.store, RowsOnDisk) and ignores_filling(model)
+        self.fill, self.few_shapes = can_fill and self.step_size is None, can_fill or self.step_size is not None
+        self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
+
+        self.val_bags = 0 if val is None else len(val)
+        own_val = None if val is None else distributed.own_part(val)
+        self.val = None if own_val is None else BagLoader(own_val, device, share_store_with=train)
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
-        self.val_has_few_shapes = val is not None and val.bags.sizes.min() == val.bags.sizes.max()
-        if val is not None and val.store is not None:
-            self.val_batches = list(_in_order(val, fill=can_fill and not self.val_has_few_shapes))
+        self.val_has_few_shapes = own_val is not None and own_val.sizes.min() == own_val.sizes.max()
+        if self.val is not None and self.val.store is not None:
+            self.val_batches = list(_in_order(self.val, fill=can_fill and not self.val_has_few_shapes))
             self.val_has_few_shapes |= can_fill
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The context for all epochs of a training."""
+        with cudnn_benchmark(self.device.type == "cuda" and self.few_shapes):
+            yield
+
+    def run_epoch(self, epoch: int) -> dict[str, Any]:
+        """All steps of an epoch and its validation: the record of the epoch."""
+        numbers = np.random.SeedSequence((self.settings.seed, epoch, distributed.rank()))
+        seed_generators(self.device, int(numbers.generate_state(1, np.uint64)[0]))  # for dropout and augmentation
+        self.sums.zero_()
+        self.state.network.train()
+        for step, batch in enumerate(self.next_batches or self.batches(epoch), start=epoch * self.steps_per_epoch):
+            rate = self.settings.rate(step, self.steps_per_epoch)
+            set_rate(self.state.optimizer, rate)
+            self.step(batch)
+        if self.val is not None:
+            self.validate()
+        if self.device.type == "cuda":  # the GPU is still working
+            self.next_batches = self.batches(epoch + 1)
+        loss, right, val_loss, val_right = distributed.total(self.sums).tolist()  # waits for the device, once
+        record = {
+            "epoch": epoch,
+            "train_loss": loss / self.bags_per_epoch,
+            "train_bag_accuracy": min(1.0, right / self.labelled_per_epoch),
+            "learning_rate": rate,
+        }
+        if self.val_bags:
+            record |= {"val_loss": val_loss / self.val_bags, "val_bag_accuracy": val_right / self.val_bags}
+        return record
 
     @property
     def capture_seconds(self) -> float:
         return sum(captured.seconds for captured in self.captured)
+
+    def batches(self, epoch: int) -> Iterable[Batch]:
+        rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
+        settings, bags = self.settings, self.bags_per_epoch
+        part, n_parts = distributed.rank(), distributed.size()
+        return self.train.shuffled(settings.batch_bags, rng, settings.max_instances, bags, self.fill, part, n_parts)
 
     def step(self, batch: Batch) -> None:
         """One step of the optimizer on a batch."""
@@ -83,10 +144,6 @@ class Steps:
                     self.sums[2] += self.objective.val_losses(model, output, batch).sum()
                 self.sums[3] += model.bags_right(output, batch.segments, batch.target).sum()
 
-    def running(self) -> AbstractContextManager[object]:
-        """The context for all epochs of a training."""
-        return nullcontext()
-
     def _autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False)
 
@@ -98,10 +155,12 @@ class SharedSteps(Steps):
     the bags of each process. Each process has the sums of its own part.
     """
 
-    def running(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def running(self) -> Iterator[None]:
         parts = (self.model.backbone, self.model.head)  # the normalisation stays as it is
         self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
-        return distributed.shared_norms(self.state.network)
+        with super().running(), distributed.shared_norms(self.state.network):
+            yield
 
     def step(self, batch: Batch) -> None:
         assert batch.parts is not None
@@ -122,6 +181,7 @@ class CapturedSteps(Steps):
     """Validation is captured if its bags are on the device; so are training steps if they have few shapes: if all bags
     have one size in a step, or ragged batches are filled."""
 
+    captures = True
     captured_validation: Captured | None = None
     captured_step: Captured | None = None
 
@@ -129,11 +189,19 @@ class CapturedSteps(Steps):
     def running(self) -> Iterator[None]:
         if self.val_batches is not None:
             self.captured_validation = Captured(super().validate, self._changed_tensors)
-        if self.train.store is not None and (self.step_size is not None or self.can_fill):
+        if self.train.store is not None and self.few_shapes:
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
         self.captured = [*filter(None, [self.captured_validation, self.captured_step])]
-        yield
+        with super().running(), compiled(*(self._modules_to_compile() if self.few_shapes else ())):
+            yield
         self.captured, self.captured_validation, self.captured_step = [], None, None  # frees the memory of the graphs
+
+    def _modules_to_compile(self) -> list[nn.Module]:
+        settings, model = self.settings, self.model
+        is_long = settings.epochs * len(self.train.bags.index) >= COMPILED_FROM
+        if not (is_long if settings.compile is None else settings.compile):
+            return []
+        return [model.backbone] if settings.augment else [model.normalise, model.backbone]  # not random draws
 
     def step(self, batch: Batch) -> None:
         if self.captured_step is None:

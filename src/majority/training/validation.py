@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -202,22 +201,6 @@ def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
 
 
 # ---------------------------------------------------------------------- processes and callbacks
-
-
-def check_processes(model: Model, train: Bags, val: Bags | None, settings: Settings, objective: Objective) -> None:
-    """Several processes must train the same, and each must have bags in a step."""
-    if distributed.size() == 1:
-        return
-    bags = [array for part in (train, val) if part is not None for array in (part.offsets, part.labels)]
-    content = hashlib.sha256(b"".join(array.tobytes() for array in bags)).hexdigest()
-    distributed.check_same(
-        {
-            "settings": str(settings),
-            "the model": f"{model.spec}, {type(objective).__name__}",
-            "a hash of sizes and labels of bags": content,
-        }
-    )
-    check_bags_per_process(train, settings)
 
 
 def check_bags_per_process(train: Bags, settings: Settings) -> None:

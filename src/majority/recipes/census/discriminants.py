@@ -9,7 +9,6 @@ from ...data.bags import Bags
 from ...data.device import choose_device, instances_per_pass
 from ...nn.model import Model
 from ...predict.evaluate import all_batches
-from ...training.distributed import sum_pass
 
 MAX_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
 SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors
@@ -40,24 +39,20 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     scale = (deviations / deviations.median()).clamp(1 / MAX_SCALE, MAX_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
 
-    def sums_of(part: Bags) -> tuple[Tensor, ...]:
-        total, squares = zeros(width), zeros(width, width)
-        label_sums, bag_squares = zeros(classes, width), zeros(width, width)
-        for batch in all_batches(part, chosen):
-            segments, sums = batch.segments, zeros(len(batch.segments), width)
-            rows = zip(segments.ids.split(most), segments.weigh(zeros(segments.n, 1) + 1).split(most), strict=True)
-            for piece, (bag_ids, weights) in zip(batch.pieces(most), rows, strict=True):
-                instances = model.normalise(piece).double() * scale
-                total += instances.sum(dim=0)
-                squares += instances.T @ instances
-                sums.index_add_(0, bag_ids, instances * weights)
-            named = batch.target.allowed.sum(dim=1) == 1  # other bags take part in the variation of instances only
-            means = (sums / segments.sizes.unsqueeze(1))[named]
-            label_sums.index_add_(0, batch.target.labels[named], means)
-            bag_squares += means.T @ means
-        return total, squares, label_sums, bag_squares
-
-    total, squares, label_sums, bag_squares = sum_pass(bags, sums_of)
+    total, squares = zeros(width), zeros(width, width)
+    label_sums, bag_squares = zeros(classes, width), zeros(width, width)
+    for batch in all_batches(bags, chosen):
+        segments, sums = batch.segments, zeros(len(batch.segments), width)
+        rows = zip(segments.ids.split(most), segments.weigh(zeros(segments.n, 1) + 1).split(most), strict=True)
+        for piece, (bag_ids, weights) in zip(batch.pieces(most), rows, strict=True):
+            instances = model.normalise(piece).double() * scale
+            total += instances.sum(dim=0)
+            squares += instances.T @ instances
+            sums.index_add_(0, bag_ids, instances * weights)
+        named = batch.target.allowed.sum(dim=1) == 1  # other bags take part in the variation of instances only
+        means = (sums / segments.sizes.unsqueeze(1))[named]
+        label_sums.index_add_(0, batch.target.labels[named], means)
+        bag_squares += means.T @ means
     n = len(bags.index)
     variances, directions = torch.linalg.eigh(squares / n - torch.outer(total, total) / n**2)
     varies = variances > SMALLEST_VARIANCE * variances[-1]
