@@ -38,8 +38,8 @@ from majority.files import write_json
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.folder import environment
 from majority.training.cuda_graphs import compiled
-from majority.training.steps import COMPILED_FROM
 from majority.training.settings import Settings
+from majority.training.steps import COMPILED_FROM
 
 N_CLASSES = 10
 PARTS = ("loops", "ragged", "prediction")
