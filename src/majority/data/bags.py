@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..errors import InputError, count_noun
 from .columns import (
+    BagColumns,
     Column,
     as_array,
     as_integers,
@@ -25,21 +26,10 @@ from .columns import (
 )
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
 from .labels import encode_bag_labels
-from .splitting import group_split, stratified_split
+from .splitting import divide
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
 from .winners import lead_of, voter_counts
-
-
-class Columns(TypedDict, total=False):
-    """What `Bags` may be given besides instances and labels."""
-
-    second_labels: Column | None  # (b,) runners-up, if they are known
-    instance_labels: Column | None  # (n,) evaluation only; "", None, NaN or -1: not known
-    groups: Column | None  # (b,) such as patients or sites: a split keeps them together
-    coordinates: Column | None  # (n, 2)
-    names: Column | None  # (b,)
-    weights: Column | None  # (n,) above 0, such as areas; None: all instances count the same
 
 
 class Bags:
@@ -113,7 +103,7 @@ class Bags:
         instances: Sequence[Any],
         labels: Column,
         classes: Iterable[str] | None = None,
-        **columns: Unpack[Columns],
+        **columns: Unpack[BagColumns],
     ) -> Bags:
         """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
         store, offsets = pack_instances(instances, columns.get("names"))
@@ -131,7 +121,7 @@ class Bags:
         bag_ids: Column,
         labels: Column,
         classes: Iterable[str] | None = None,
-        **columns: Unpack[Columns],
+        **columns: Unpack[BagColumns],
     ) -> Bags:
         """Make bags from rows, each with a bag id. Labels (and groups) are given on every row.
 
@@ -159,7 +149,7 @@ class Bags:
         indices: Sequence[Column],
         labels: Column,
         classes: Iterable[str] | None = None,
-        **columns: Unpack[Columns],
+        **columns: Unpack[BagColumns],
     ) -> Bags:
         """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
         arrays = [np.asarray(as_array(positions)) for positions in indices]
@@ -255,8 +245,7 @@ class Bags:
 
     def tie_rate(self) -> float:
         """Return the share of bags in which two or more classes have the top count."""
-        counts = self._true_votes()
-        return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
+        return float((lead_of(self._true_votes())[1] == 0).mean())
 
     def _true_votes(self) -> np.ndarray:  # (b, true classes)
         counts = self.class_counts(weighted=True)
@@ -390,18 +379,7 @@ class Bags:
 
     def divide(self, fractions: Sequence[float], seed: int = 0) -> np.ndarray:  # (b,)
         """Return the number of the part that each bag has in `split`."""
-        shares, rng, strata = np.asarray(fractions, float), np.random.default_rng(seed), self.bag_labels.strata
-        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
-            raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        if self.groups is None:
-            parts = stratified_split(strata, shares / shares.sum(), rng)
-        else:
-            parts = group_split(np.unique(self.groups, return_inverse=True)[1], strata, shares, rng)
-        if len(np.unique(parts)) < len(shares):
-            found = f"{len(self)} bags" if self.groups is None else f"{len(np.unique(self.groups))} groups of bags"
-            what = f"{found} cannot be divided into {', '.join(f'{share:.0%}' for share in shares)}"
-            raise InputError(f"{what} without an empty part: give more, or say where each bag goes (split)")
-        return parts
+        return divide(self.bag_labels.strata, self.groups, fractions, seed)
 
     def _with(self, **changes: Any) -> Bags:
         """Return a copy with some fields changed, without checks: a part of valid bags is valid."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
@@ -19,6 +19,17 @@ class Column(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
     def __getitem__(self, index: Any, /) -> Any: ...
+
+
+class BagColumns(TypedDict, total=False):
+    """What `Bags` may be given besides instances and labels."""
+
+    second_labels: Column | None  # (b,) runners-up, if they are known
+    instance_labels: Column | None  # (n,) evaluation only; "", None, NaN or -1: not known
+    groups: Column | None  # (b,) such as patients or sites: a split keeps them together
+    coordinates: Column | None  # (n, 2)
+    names: Column | None  # (b,)
+    weights: Column | None  # (n,) above 0, such as areas; None: all instances count the same
 
 
 def as_array(values: Any) -> np.ndarray:

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ..errors import InputError
+
 MIN_BAGS = 3  # by default, a class that is the label of fewer bags takes no part as a label
+
+
+def divide(labels: np.ndarray, groups: np.ndarray | None, fractions: Sequence[float], seed: int) -> np.ndarray:
+    """(b,) labels -> (b,) the number of the part of each bag; bags of one group are in one part."""
+    shares, rng = np.asarray(fractions, float), np.random.default_rng(seed)
+    if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
+    if groups is None:
+        parts, found = stratified_split(labels, shares / shares.sum(), rng), f"{len(labels)} bags"
+    else:
+        names, numbers = np.unique(groups, return_inverse=True)
+        parts, found = group_split(numbers, labels, shares, rng), f"{len(names)} groups of bags"
+    if len(np.unique(parts)) < len(shares):
+        what = f"{found} cannot be divided into {', '.join(f'{share:.0%}' for share in shares)}"
+        raise InputError(f"{what} without an empty part: give more, or say where each bag goes (split)")
+    return parts
 
 
 def training_part(fractions: np.ndarray) -> int | None:
