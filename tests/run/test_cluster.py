@@ -14,7 +14,7 @@ import pytest
 
 from majority.errors import InputError
 from majority.run import cluster
-from majority.run.cluster import check_facts, connect
+from majority.run.cluster import connect
 from majority.run.experiment import How, run_experiment
 from majority.run.study.figures import StudyFigures
 from majority.run.study.grid import study_cells
@@ -99,7 +99,10 @@ def test_no_cluster_at_the_address(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    for given, facts in {address: [address, "ray start --head"], "ray://10.0.0.1:10001": ["Ray Client"]}.items():
+    for given, facts in {
+        address: [address, "ray start --head"],
+        "ray://10.0.0.1:10001": ["RAY_ADDRESS", "ray start --head"],
+    }.items():
         monkeypatch.setenv("RAY_ADDRESS", given)
         with pytest.raises(InputError) as error, connect():
             pass
@@ -174,10 +177,9 @@ def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp
 
 
 def test_nodes_with_other_versions_or_without_the_files_are_refused(connection, majority, labelled_set, tmp_path):
-    connection.check_nodes(tmp_path, [tmp_path])
-    assert not [*tmp_path.iterdir()]
-    with pytest.raises(InputError, match=r"absent: 1 node .*cannot see it.*share"):
-        connection.check_nodes(tmp_path, [tmp_path / "absent"])
+    connection.check_nodes([tmp_path])
+    with pytest.raises(InputError, match=r"absent: node .* cannot see it.*share"):
+        connection.check_nodes([tmp_path, tmp_path / "absent"])
     with pytest.raises(InputError, match=r"--device cuda: no node"):
         connection.share("cuda")
     with pytest.raises(InputError, match=r"--device cuda:1: .*Ray chooses"):
@@ -187,26 +189,10 @@ def test_nodes_with_other_versions_or_without_the_files_are_refused(connection, 
         patch.setattr(cluster, "__version__", "9.9")
         code, _, err = majority("study", own, "--methods", "naive", *TINY, "--on", "ray", "--out", tmp_path / "out")
     assert code == 2
-    assert "has Python 3." in err
     assert "this command has" in err
-    assert "majority 9.9" in err
+    assert "has 9.9" in err
     assert err.count("\n") == 1
     assert not [*(tmp_path / "out").rglob("config.json")]
-
-
-def test_the_nodes_that_differ_are_named(tmp_path):
-    python = ".".join(map(str, sys.version_info[:3]))
-    good = {"python": python, "majority": cluster.__version__, "missing": []}
-    check_facts([("10.0.0.1", good)], tmp_path)
-    for wrong, facts in {
-        "python": ({"python": "3.8.1"}, ["10.0.0.2", "Python 3.8", "same versions"]),
-        "no package": ({"majority": None}, ["10.0.0.2", "majority (none)", "same versions"]),
-        "no folder": ({"missing": [str(tmp_path / f"{cluster.PROBE}1")]}, ["10.0.0.2", f"{tmp_path}: 1 node", "share"]),
-        "no source": ({"missing": ["/data/bags.csv"]}, ["10.0.0.2", "/data/bags.csv: 1 node", "share"]),
-    }.values():
-        with pytest.raises(InputError) as error:
-            check_facts([("10.0.0.1", good), ("10.0.0.2", good | wrong)], tmp_path)
-        assert all(fact in str(error.value) for fact in facts)
 
 
 def test_without_ray_the_message_says_how_to_install_it(majority, labelled_set, tmp_path, monkeypatch):

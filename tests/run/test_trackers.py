@@ -58,9 +58,3 @@ def test_a_tracker_that_is_not_installed_is_one_message(majority, tmp_path, monk
     assert code == 2
     assert "majority[tensorboard]" in err
     assert not (tmp_path / "run").exists()
-
-
-def test_another_tracker_is_refused(majority, tmp_path):
-    code, _, err = majority("train", "digits", "--log", "wandb", "--out", tmp_path / "run")
-    assert code == 2
-    assert "tensorboard" in err

@@ -94,9 +94,9 @@ def predict(
         if all_parts or source is None:
             raise InputError(f"--out {out} is a folder, for all of your own bags: give a SOURCE, and leave out --all")
         request = Request(run, Path(source), out, by_bag, abstain_below, names, device)
-        note_trained_on(run, source)
         with tell_how_to_continue(out):
             predict_blocks(request, block_rows, shard, on, log)
+        note_trained_on(run, source)
         return
     check_output_path(out, sources_of(run, source))
     classifier, bags, opened = open_bags(

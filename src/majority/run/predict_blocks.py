@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -155,13 +156,14 @@ def _on_cluster(orders: Sequence[Order]) -> Iterator[Ended]:
     request = orders[0][0]
     with connect() as cluster:
         share, device = cluster.share(request.device)
-        cluster.check_nodes(request.out, [request.run, request.source])
-        tasks = [(replace(request, device=device), block, number) for request, block, number in orders]
-        for i, future in cluster.run_all(try_block, tasks, share):
+        cluster.check_nodes([request.out, request.run, request.source])
+        request = replace(request, device=device)
+        tasks = {cluster.start(try_block, request, *order[1:], share=share): order[2] for order in orders}
+        for task in as_completed(tasks):
             try:
-                yield cluster.result(future)
+                yield cluster.result(task)
             except LostTaskError as error:
-                yield 0, [], f"block {orders[i][2]}: {error}"
+                yield 0, [], f"block {tasks[task]}: {error}"
 
 
 def _check_places(request: Request) -> None:

@@ -292,7 +292,7 @@ def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | 
         share, chosen = cluster.share(device, jobs)
         state.out.mkdir(parents=True, exist_ok=True)
         sources = {path_of(state.cells[folder].config.bags) for folder in waiting}
-        cluster.check_nodes(Path(os.path.abspath(state.out)), sorted(Path(path) for path in sources if path))
+        cluster.check_nodes([Path(os.path.abspath(state.out)), *sorted(Path(path) for path in sources if path)])
         slots = cluster.slots(share)
 
         def train(folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
@@ -303,4 +303,4 @@ def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | 
                 return FinishedCell(folder, failure=str(error))
             return replace(ended, folder=folder)  # as this command names it
 
-        yield [train] * min(slots if share.gpus else jobs or slots, len(waiting))
+        yield [train] * min(slots if share else jobs or slots, len(waiting))
