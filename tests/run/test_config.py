@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import majority
 from majority.errors import InputError
-from majority.run.config import MACHINE, OPTIONS, RunConfig
-from majority.run.config_file import json_schema
+from majority.run.config import MACHINE, OPTIONS, RunConfig, json_schema
 
 ROOT = Path(__file__).parents[2]
 NAMES = st.text("abcé, '_", min_size=1, max_size=8).map(str.strip).filter(bool)

@@ -10,8 +10,7 @@ from PIL import Image
 import majority
 from majority import InputError, train
 from majority.run.config import RunConfig
-from majority.run.data import read_data
-from majority.run.labels import trained_instances
+from majority.run.data import read_data, trained_instances
 
 QUICK = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
 

@@ -12,8 +12,7 @@ from majority import load_source
 from majority.errors import InputError
 from majority.log import no_log
 from majority.run.config import RunConfig
-from majority.run.data import read_data
-from majority.run.labels import with_files
+from majority.run.data import read_data, with_files
 from majority.run.review import review_run, write_review
 from majority.run.study.results import read_results, setting_of
 

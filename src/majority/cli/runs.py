@@ -159,7 +159,7 @@ def export(run: RunFolder, /, *, out: Path = Path("model.onnx")) -> None:
     Args:
         out: An .onnx file.
     """
-    from ..run.run_report import export_run
+    from ..run.reopen import export_run
 
     log(str(export_run(run, out)))
 
@@ -217,8 +217,7 @@ def report(
         reference: Of a study: the method, as its row is named, that others are compared with.
     """
     from ..run.record import CONFIG
-    from ..run.reopen import column_names
-    from ..run.run_report import report_run
+    from ..run.reopen import column_names, report_run
     from ..run.study.page import write_study
 
     if source is None and not (run / CONFIG).is_file():

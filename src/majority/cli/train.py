@@ -76,7 +76,7 @@ def show_config(source: Source = None, /, *, schema: Flag = False, config: Confi
     Args:
         schema: Print the JSON schema of a --config file, for editors.
     """
-    from ..run.config_file import as_toml, json_schema
+    from ..run.config import as_toml, json_schema
     from ..run.plan import check_config
 
     if schema:

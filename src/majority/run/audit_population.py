@@ -20,9 +20,8 @@ from ..log import Log, no_log
 from ..predict.audit_design import LEAST_LABELS, Design, Whole, expected_right
 from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
-from .data import make_parts
+from .data import make_parts, trained_instances
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
-from .labels import trained_instances
 from .maps import probabilities_of
 from .reopen import open_bags, open_classifier, reopen
 

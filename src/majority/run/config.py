@@ -6,17 +6,31 @@ derived from these fields. All of them use the names of the fields without the p
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from ..data.splitting import MIN_BAGS
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
-from .options import USUAL, Part, as_words, options_of, plain, problems_of, refuse, split_names
+from .options import (
+    IN_COMMAND,
+    NULL,
+    USUAL,
+    Option,
+    Part,
+    as_words,
+    options_of,
+    plain,
+    problems_of,
+    refuse,
+    split_names,
+)
 
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 
@@ -288,3 +302,43 @@ def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[Ben
     from ..io import is_custom_source
 
     return OwnBags if (is_custom_source(source) if own is None else own) else BenchmarkBags
+
+
+# ---------------------------------------------------------------------- as a file
+
+
+def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) -> str:
+    """Every option of the run; those without a value, and those to be left out, are comments."""
+    values = dict(machine) | config.model_dump(exclude={"bags"}) | dict(config.bags)
+    lines, tables = [f"source = {_text(config.bags.source)}"], list[str]()
+    title = ""
+    for name, option in (OPTIONS | MACHINE).items():
+        if name not in values:
+            continue
+        value, key = values[name], option.in_command.replace("-", "_")
+        if option.title != title:
+            title = option.title
+            lines.append(f"\n# {title}")
+        if isinstance(value, dict):
+            tables.append(f"\n[{key}]")
+            tables += [f"{_text(name)} = {_text(NULL if item is None else item)}" for name, item in value.items()]
+        elif value in (None, ()) or name in without:
+            lines.append(f"# {key}: {option.about}")
+        else:
+            lines.append(f"{key} = {_text(value)}")
+    return "\n".join(lines + tables)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
+    """The JSON schema of a file for --config."""
+    names = {IN_COMMAND.get(name, name): option for name, option in options.items()}
+    fields: dict[str, Any] = {name: (option.field.rebuild_annotation() | None, None) for name, option in names.items()}
+    model = create_model("config", __config__=ConfigDict(extra="forbid"), source=(str, ...), **fields)
+    schema = model.model_json_schema()
+    for name, option in names.items():
+        schema["properties"][name]["description"] = option.about
+    return schema

@@ -31,9 +31,8 @@ from ..training.validation import check_callbacks
 from ..version import __version__
 from .classified_bags import ClassifiedBags, class_recall, classify_bags, is_skewed
 from .config import RunConfig
-from .data import read_data
+from .data import read_data, with_files, write_trained
 from .folder import has_started, open_run, read_config, run_lock
-from .labels import with_files, write_trained
 from .plan import Planned, adapt, builder, check_config, log_start, plan_run, resolve_refit, task_of, title_of
 from .record import RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
