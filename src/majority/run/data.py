@@ -20,7 +20,7 @@ import numpy as np
 from ..data.bags import Bags
 from ..data.instance_labels import UNKNOWN, none_if_unknown
 from ..data.splitting import MIN_BAGS
-from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
+from ..data.training_labels import usable_labels, use_instance_labels, used_instances, without_labels_of
 from ..errors import InputError, closest, count_noun
 from ..files import user_path, write_text
 from ..io import CustomBags, Parts, Source, load, names, note_on_name
@@ -193,7 +193,7 @@ def in_training_on_all(config: RunConfig, bags: Bags, source: Source) -> Bags:
     """The bags of one part, with the labels that the training on all bags learns."""
     if config.answers is not None:
         return _with_answers(bags, config.answers, source)
-    return use_instance_labels(bags) if config.instance_labels == ALL and has_usable_labels(bags) else bags
+    return use_instance_labels(bags) if config.instance_labels == ALL and usable_labels(bags).any() else bags
 
 
 Answers = Mapping[str, Mapping[str, str]]  # the class by bag and instance
