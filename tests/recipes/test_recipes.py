@@ -15,7 +15,7 @@ from majority.run.config import RunConfig
 from majority.run.experiment import finished_result
 from majority.run.folder import read_config
 from majority.run.plan import check_config
-from majority.run.reopen import report_run
+from majority.run.report.page import report_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_recipe.py"
 

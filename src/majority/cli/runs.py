@@ -159,9 +159,14 @@ def export(run: RunFolder, /, *, out: Path = Path("model.onnx")) -> None:
     Args:
         out: An .onnx file.
     """
-    from ..run.reopen import export_run
+    from ..predict.classifier import Classifier
+    from ..predict.onnx import export_onnx
+    from ..run.folder import classifier_file, read_config
+    from ..run.record import read_result
+    from ..run.report.model_card import card_facts
 
-    log(str(export_run(run, out)))
+    classifier = Classifier.load(classifier_file(run), "cpu")
+    log(str(export_onnx(classifier, out, card_facts(read_config(run), read_result(run), classifier))))
 
 
 @command("map", of_columns)
@@ -217,7 +222,8 @@ def report(
         reference: Of a study: the method, as its row is named, that others are compared with.
     """
     from ..run.record import CONFIG
-    from ..run.reopen import column_names, report_run
+    from ..run.reopen import column_names
+    from ..run.report.page import report_run
     from ..run.study.page import write_study
 
     if source is None and not (run / CONFIG).is_file():

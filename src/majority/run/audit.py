@@ -20,8 +20,7 @@ from .audit_files import ANSWERS, DESIGN, PAGE, TO_LABEL, AuditRecord, answers_i
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_files, hash_of, open_population
 from .folder import classifier_file, fold_folders
-from .reopen import report_run
-from .report.page import AUDIT_FIGURES
+from .report.page import AUDIT_FIGURES, report_run
 from .train import TrainedRun
 
 if TYPE_CHECKING:

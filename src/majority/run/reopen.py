@@ -22,7 +22,7 @@ from ..predict.classifier import CLASSIFIER, Classifier, mean_of
 from .config import IN_MEMORY, BenchmarkBags, Columns, OwnBags, RunConfig
 from .data import fingerprints, make_parts, open_source
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
-from .record import RESULT, RunRecord, read_result
+from .record import RunRecord
 
 
 def open_bags(
@@ -164,46 +164,3 @@ def column_names(options: Mapping[str, Any]) -> ColumnNames | None:
     """None if no option is the name of a column: they are then called as in training."""
     names = [options.get(name) for name in Columns.model_fields]
     return ColumnNames(*names) if any(names) else None
-
-
-# ---------------------------------------------------------------------- pages and files about a run
-
-
-def report_run(
-    folder: str | Path,
-    device: str = "auto",
-    source: str | None = None,
-    log: Log = no_log,
-    names: ColumnNames | None = None,
-) -> Path:
-    """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
-
-    The bags of another source need no labels: the page then shows the predictions, and no accuracy. Returns the path of
-    the page.
-    """
-    from .report.page import write_report
-
-    folder = Path(folder)
-    finished_file(folder, RESULT)
-    if source is None:
-        classifier, parts, opened = reopen(folder, device=device)
-        return write_report(folder, classifier, parts.present(), opened)
-    classifier, bags, opened = open_bags(
-        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
-    )
-    (others,) = bags.values()
-    if not others.labelled:
-        accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
-        log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
-    return write_report(folder, classifier, {"test": others}, opened, source)
-
-
-def export_run(folder: str | Path, out: str | Path) -> Path:
-    """Write the classifier of a finished run as ONNX, with the facts of its model card."""
-    from ..predict.onnx import export_onnx
-    from .report.model_card import card_facts
-
-    folder = Path(folder)
-    finished_file(folder, RESULT)
-    classifier = Classifier.load(classifier_file(folder), "cpu")
-    return export_onnx(classifier, out, card_facts(read_config(folder), read_result(folder), classifier))

@@ -11,8 +11,8 @@ import pytest
 from majority import Bags, Classifier, InputError, build_model, evaluate, train
 from majority.run.classified_bags import classify_bags
 from majority.run.folder import read_result
-from majority.run.reopen import reopen, report_run
-from majority.run.report.page import write_report
+from majority.run.reopen import reopen
+from majority.run.report.page import report_run, write_report
 
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 READABLE = 8.5  # pixels

@@ -9,13 +9,16 @@ from typing import Any
 from ...data.bags import Bags
 from ...files import read_json, user_path, write_text
 from ...io import Source, names
+from ...io.custom import ColumnNames
 from ...io.metrics import summary_with_intervals
+from ...log import Log, no_log
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
 from ...training.checkpoint import METRICS
 from ..classified_bags import ClassifiedBags, classify_bags, in_order
-from ..folder import is_trained_on, read_config
-from ..record import read_history, read_result
+from ..folder import finished_file, is_trained_on, read_config
+from ..record import RESULT, read_history, read_result
+from ..reopen import open_bags, reopen
 from ..review import Review, review_labels
 from . import sections
 from .about import REPORT, able, about_run
@@ -25,6 +28,33 @@ from .model_card import write_model_card
 
 AUDIT_FIGURES = "audit-figures.json"  # in a run folder, after an audit of its own bags
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
+
+
+def report_run(
+    folder: str | Path,
+    device: str = "auto",
+    source: str | None = None,
+    log: Log = no_log,
+    names: ColumnNames | None = None,
+) -> Path:
+    """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
+
+    The bags of another source need no labels: the page then shows the predictions, and no accuracy. Returns the path of
+    the page.
+    """
+    folder = Path(folder)
+    finished_file(folder, RESULT)
+    if source is None:
+        classifier, parts, opened = reopen(folder, device=device)
+        return write_report(folder, classifier, parts.present(), opened)
+    classifier, bags, opened = open_bags(
+        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+    )
+    (others,) = bags.values()
+    if not others.labelled:
+        accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
+        log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
+    return write_report(folder, classifier, {"test": others}, opened, source)
 
 
 def write_report(
