@@ -224,7 +224,7 @@ def test_predictions_never_replace_their_source(majority, finished_run, tmp_path
     labels.parent.mkdir()
     labels.write_text("bag,label\n")
     code, _, err = majority("predict", finished_run, labels.parent, "--bags", "--out", labels)
-    assert (code, "where tables are labels: choose another folder" in err) == (2, True)
+    assert (code, "inside the source" in err) == (2, True)
     assert labels.read_text() == "bag,label\n"
 
 
