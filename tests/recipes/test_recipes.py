@@ -37,7 +37,7 @@ def test_augmentation_follows_the_source():
     ("name", "fact"),
     [
         ("trainig.epochs", "did you mean training.epochs?"),
-        ("training.patiense", "did you mean patience?"),
+        ("training.patiense", "did you mean training.patience?"),
         ("nonsense", "assumed_wrong"),  # in the list of all
     ],
 )
@@ -83,7 +83,7 @@ def test_a_recipe_of_a_user_is_a_function_that_lists_stages(tmp_path):
     assert "Caution: careful." in page
     assert "- rounds: 2 < 3\n" in card
     assert "<dt>method</dt><dd>count</dd>" in page
-    with pytest.raises(InputError, match=r"twice\.speed: twice has again, share"):
+    with pytest.raises(InputError, match=r"no setting twice\.speed: did you mean twice\.again\.seed"):
         run_small(tmp_path / "other", recipe="twice", settings={"twice.speed": 1})
     del RECIPES["twice"]  # as in a process that does not run its file
     assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in report_run(run, "cpu").read_text()

@@ -116,7 +116,8 @@ class Plan:
 
 def _suggest(name: str, known: Sequence[str]) -> str:
     """What may be meant by a setting that does not exist: one whose last part is similar, or all that there are."""
-    by_end = {each.rpartition(".")[2]: each for each in reversed(known)}
+    inside = [each for each in known if each.startswith(f"{name.partition('.')[0]}.")]
+    by_end = {each.rpartition(".")[2]: each for each in reversed(inside or known)}
     similar = by_end.get(closest(name.rpartition(".")[2], by_end) or "")
     return f"did you mean {similar}?" if similar else f"it has {', '.join(known)}"
 
