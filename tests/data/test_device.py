@@ -1,7 +1,5 @@
 """Devices by name, and what differs between them. MPS is imitated: no test runs on it."""
 
-import platform
-
 import numpy as np
 import pytest
 import torch
@@ -72,30 +70,3 @@ def test_errors_about_memory_are_recognised(message):
     assert is_out_of_memory(RuntimeError(message))
     assert is_out_of_memory(torch.OutOfMemoryError())
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
-
-
-TOUCH_TWICE = """
-import ctypes, resource, sys
-from majority.data.device import keep_freed_memory
-if sys.argv[1] == "kept":
-    keep_freed_memory()
-libc, size = ctypes.CDLL(None), 24 * 2**20
-libc.malloc.restype = ctypes.c_void_p
-libc.memset.argtypes, libc.free.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t), (ctypes.c_void_p,)
-def faults_of_a_step():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    blocks = [libc.malloc(ctypes.c_size_t(size)) for _ in range(8)]
-    for block in blocks:
-        libc.memset(block, 1, size)
-    for block in blocks:
-        libc.free(block)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-print([faults_of_a_step() for _ in range(3)][-1])
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_freed_memory_is_used_again(run_program):
-    returned, kept = (int(run_program(TOUCH_TWICE, how)) for how in ("returned", "kept"))
-    assert returned > 50
-    assert kept < returned / 10

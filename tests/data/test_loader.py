@@ -1,7 +1,6 @@
 """Batches: every bag once, random parts of large bags, the same from disk and from memory, little memory."""
 
 import sys
-import threading
 import warnings
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from majority import Settings, build_model, fit
 from majority.data import loader as loading
 from majority.data.bags import Bags
-from majority.data.loader import BagLoader, filled_size, prefetch
+from majority.data.loader import BagLoader, filled_size
 from majority.data.stores import FeatureFiles
 
 CPU = torch.device("cpu")
@@ -159,14 +158,10 @@ def test_the_parts_of_a_batch_together_are_the_batch(sizes, batch_bags, n_parts,
 # ---------------------------------------------------------------- stores
 
 
-@pytest.mark.parametrize("kind", ["read-only", "part of a map"])
-def test_read_only_stores_are_read_in_place_without_a_warning(kind, tmp_path):
+def test_read_only_stores_are_read_in_place_without_a_warning(tmp_path):
     bags = numbered(SIZES)
-    store = bags.store.copy()
-    if kind == "part of a map":  # a whole one is streamed
-        np.save(tmp_path / "store.npy", store)
-        store = np.load(tmp_path / "store.npy", mmap_mode="r")[:]
-    store.flags.writeable = False
+    np.save(tmp_path / "store.npy", bags.store)
+    store = np.load(tmp_path / "store.npy", mmap_mode="r")[:]  # a whole map is streamed
     bags = bags._with(store=store)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -226,15 +221,6 @@ def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, 
         assert batch.instances is not None
         assert len(reads) <= step + 1
     assert len(reads) == 4
-
-
-def test_the_next_job_is_done_while_the_current_result_is_in_use():
-    second = threading.Event()
-    results = prefetch(lambda job: (second.set() if job else None, threading.current_thread().name)[1], range(3))
-    assert next(results).startswith("majority-read")
-    assert second.wait(20)
-    results.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("majority-read")]
 
 
 GROWTH = """

@@ -38,22 +38,6 @@ def target_of(labels, seconds=None, allowed=None, classes=C):
     return Target.of(given, classes, None if seconds is None else torch.tensor(seconds))
 
 
-@pytest.mark.parametrize("name", ["count", "log-mean"])
-def test_counting_ranks_by_drawing_the_winner_again_without_it(name):
-    """Over all orders of the classes in which each next one is drawn by its weight among those left."""
-    head = head_of(name)
-    output, segments = random_output(head, [3, 5])
-    for first, second in permutations(range(C), 2):
-        losses = head.losses(output, segments, target_of([first] * 2, [second] * 2))
-        for bag, weights in enumerate(output.bag_log_probs.exp().tolist()):
-            chance = sum(
-                math.prod(weights[c] / sum(weights[d] for d in order[i:]) for i, c in enumerate(order))
-                for order in permutations(range(C))
-                if order[:2] == (first, second)
-            )
-            assert losses[bag].item() == pytest.approx(-math.log(chance), rel=1e-4)
-
-
 def test_adjusted_mean_corrects_runners_up_for_how_often_they_are_named():
     head = head_of("adjusted-mean")
     firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]

@@ -243,10 +243,16 @@ def encode_bag_labels(
         wrong = find_wrong_label(text, second, size, known_classes)
         if wrong is not None:
             raise InputError(f"{describe(bag)}: {wrong}")
-    parts = [split_label(text, known_classes) for text in winners]
+    return _encode_texts(winners, seconds, known_classes, describe), known_classes
+
+
+def _encode_texts(
+    winners: list[str], seconds: list[str], classes: tuple[str, ...], describe: Callable[[int], str]
+) -> BagLabels:
+    parts = [split_label(text, classes) for text in winners]
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    allowed = np.zeros((len(parts), len(known_classes)), bool)
+    allowed = np.zeros((len(parts), len(classes)), bool)
     named = np.array([name for part in parts for name in part], object)
-    allowed[owner, encode_labels(named, known_classes, lambda i: describe(int(owner[i])))] = True
+    allowed[owner, encode_labels(named, classes, lambda i: describe(int(owner[i])))] = True
     second_names = np.array(seconds, object)
-    return BagLabels(allowed, encode_labels(second_names, known_classes, describe, second_names != "")), known_classes
+    return BagLabels(allowed, encode_labels(second_names, classes, describe, second_names != ""))
