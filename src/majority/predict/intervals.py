@@ -33,12 +33,14 @@ def bootstrap(outcome: Outcome, resamples: int = RESAMPLES, seed: int = 0) -> In
     if len(outcome.hard_counts) < 2:
         return Intervals({}, {})
     pieces = [_figures_of(outcome, weights) for weights in _resample(outcome, resamples, seed)]
-    draws = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    units = _bags_of_shares(outcome)
-    ends = {name: _with_width(_interval(values), units.get(name)) for name, values in draws.items()}
-    classes = {name.removeprefix("class "): value for name, value in ends.items() if name.startswith("class ")}
-    figures = {name: (float(value[0]), float(value[1])) for name, value in ends.items() if value.ndim == 1}
-    return Intervals({name: value for name, value in figures.items() if not np.isnan(value[0])}, classes)
+    bags, found = _bags_of_shares(outcome), Intervals({}, {})
+    for name in pieces[0]:
+        ends = _interval(np.concatenate([piece[name] for piece in pieces]), bags.get(name))
+        if ends.ndim == 2:
+            found.classes[name.removeprefix("class ")] = ends
+        elif not np.isnan(ends[0]):
+            found.figures[name] = (float(ends[0]), float(ends[1]))
+    return found
 
 
 def _resample(outcome: Outcome, resamples: int, seed: int) -> Iterator[np.ndarray]:  # (some resamples, b)
@@ -72,19 +74,15 @@ def _calibration_of_bags(outcome: Outcome) -> np.ndarray:  # (b, bins, 3)
     return np.stack(tables, axis=2)
 
 
-def _interval(values: np.ndarray) -> np.ndarray:  # (r, ...) -> (..., 2)
+def _interval(values: np.ndarray, bags: np.ndarray | None) -> np.ndarray:  # (r, ...), (...) -> (..., 2)
+    """One without width is the exact one of a share of 0 or 1 of so many bags, otherwise NaN."""
     tail = (1 - CONFIDENCE) / 2
     undefined = np.isnan(values).all(axis=0)
-    filled = np.where(undefined, 0.0, values)
-    ends = np.moveaxis(np.nanquantile(filled, [tail, 1 - tail], axis=0), 0, -1)
-    return np.where(undefined[..., None], np.nan, ends)
-
-
-def _with_width(ends: np.ndarray, bags: np.ndarray | None) -> np.ndarray:  # (..., 2), (...) -> (..., 2)
-    """Replace intervals without width: by the exact ones of shares of 0 or 1 of so many bags, otherwise by NaN."""
+    ends = np.moveaxis(np.nanquantile(np.where(undefined, 0.0, values), [tail, 1 - tail], axis=0), 0, -1)
     low, high = ends[..., 0], ends[..., 1]
     exact = np.full(ends.shape, np.nan) if bags is None else exact_interval(low, bags)
-    return np.where((low == high)[..., None], exact, ends)
+    ends = np.where((low == high)[..., None], exact, ends)
+    return np.where(undefined[..., None], np.nan, ends)
 
 
 def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...), (...) -> (..., 2)
