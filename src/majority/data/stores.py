@@ -33,8 +33,6 @@ class RowsOnDisk:
     Files are opened for one read and closed after it, so that thousands of files, threads and forks are no problem.
     """
 
-    known_finite = False  # True: all rows were read and none holds NaN or infinity
-
     def __init__(self, sizes: Sequence[int], row_shape: tuple[int, ...], dtype: np.dtype):
         self.sizes = np.asarray(sizes, dtype=np.int64)  # (files,) rows of each
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])  # (files + 1,)

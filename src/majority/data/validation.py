@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InputError
 from .columns import Column, as_array
 from .feature_files import FLOATS
-from .stores import RowsOnDisk, Store, iterate_chunks
+from .stores import Store, iterate_chunks
 
 LARGEST_FEATURE = 1e30  # sums of many larger ones may be infinite as float32
 LARGEST_COORDINATE = 2**53  # every whole number up to it is a float64
@@ -84,7 +84,7 @@ def non_finite_rows(rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
 
 def check_finite(store: Store, index: np.ndarray, describe: Callable[[int], str]) -> None:
     """`describe` names the instance of a wrong number."""
-    if store.dtype == np.uint8 or (isinstance(store, RowsOnDisk) and store.known_finite):
+    if store.dtype == np.uint8:
         return
     start = 0
     for chunk in iterate_chunks(store, index):

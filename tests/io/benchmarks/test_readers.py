@@ -129,10 +129,10 @@ def test_a_mat_file_in_the_layout_of_svhn(save_mat):
 
 BAD_MATS = [
     ({"Z": np.ones(6)}, "no X or no y"),
-    ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "images X have dtype float64"),
+    ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "train_images have dtype float64"),
     ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one .* for each of the 6 instances"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, "labels y have dtype float64"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, "outside 1 to 10"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, "y has values that are no integers"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, "from 1 to 10"),
 ]
 
 

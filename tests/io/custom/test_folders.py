@@ -96,7 +96,7 @@ WRONG = {  # damage to a valid folder -> facts in one problem
     "a bag without file": (lambda f: (f / "s3.npy").unlink(), ("labels.csv, row 5", "bag s3 ", "no file")),
     "a file without label": (rewrite("extra.NPY.npy", ONES), ("bag extra.NPY ", "no row in labels.csv")),
     "another width": (rewrite("s3.npy", np.ones((3, 5), np.float32)), ("s3.npy", "5 features")),
-    "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), ("s3.npy", "row 1 of", "NaN")),
+    "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), ("(s3), instance 1", "NaN")),
     "damaged": (lambda f: (f / "s3.npy").write_bytes(b"?"), ("s3.npy", "cannot be read")),
     "some files with coordinates": (
         lambda f: [(f / "s3.npy").unlink(), np.savez(f / "s3.npz", features=ONES, coords=ONES[:, :2])],

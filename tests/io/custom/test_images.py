@@ -153,17 +153,15 @@ def test_a_file_is_found_in_both_unicode_forms(tmp_path, make, forms):
     assert in_table in load_source(save(table, tmp_path)).paths
 
 
-@pytest.mark.parametrize("alias", ["elsewhere/..//{}", "{folder}/{}"])
-def test_the_same_image_twice(tmp_path, make, finds, alias):
-    (tmp_path / "elsewhere").mkdir()
+def test_the_same_image_twice(tmp_path, make, finds):
     table = make.images(tmp_path, bags=20)
-    table.loc[1, "path"] = alias.format("images/0-0.png", folder=tmp_path)
+    table.loc[1, "path"] = "images/0-0.png"
     place = save(table, tmp_path)
     assert finds(place, "1 row ", "row 3 is the same as row 2", kind="warning")
     assert len(load_source(place).bags.bag(0)) == 3
     table = make.images(tmp_path, bags=20)
-    table.loc[3, "path"] = alias.format("images/0-0.png", folder=tmp_path)
-    assert finds(save(table, tmp_path), "1 image is in two or more bags", "split or group column", kind="warning")
+    table.loc[3, "path"] = "images/0-0.png"
+    assert finds(save(table, tmp_path), "images in two or more bags", "split or group column", kind="warning")
     table["split"] = ["train"] * 3 + ["val"] * 3 + ["Train"] * 27 + ["val"] * 27
     assert finds(save(table, tmp_path), "row 5", "two splits", "'train'", "'val'")
 

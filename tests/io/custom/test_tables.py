@@ -239,7 +239,7 @@ POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
     "no label": (of_bag(3, "bag_label", ""), ("1 of 40 bags have no label", "slide3")),
     "another label than the most common class": (
         of_bag(3, "label", "7"),
-        ("1 bag has", "most common true class", "slide3"),
+        ("most common true class: 1", "slide3"),
     ),
     "bags with one row": (
         lambda t, m: t.assign(slide=t["bag"], bag=range(200)),
@@ -300,13 +300,8 @@ def test_options_that_do_not_apply(tmp_path, majority, make, says, words, facts)
     assert says(err, *facts)
 
 
-@pytest.mark.parametrize(
-    ("place", "fact"), [("~nobody-here/bags.csv", "~ stands for"), ("loop.csv", "there is no file")]
-)
-def test_places_that_lead_nowhere(tmp_path, majority, monkeypatch, place, fact):
-    monkeypatch.chdir(tmp_path)
-    for name in ("loop.csv", "loop"):
-        (tmp_path / name).symlink_to(name)
-    code, _, err = majority("check", place)
+def test_a_link_to_itself(tmp_path, majority):
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    code, _, err = majority("check", tmp_path / "loop.csv")
     assert code == 2
-    assert fact in err
+    assert "there is no file" in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...registry import register
 from .catalogue import NamedSource
 from .labelled import LabelledSet
 from .published import CIFAR_BATCHES, fetch, find
-from .readers import load_npz, read_mat
+from .readers import assemble, load_npz, read_mat
 
 OurSource = Literal[  # for type checkers: `load` gives a labelled set for these names
     "digits",
@@ -33,7 +34,6 @@ OurSource = Literal[  # for type checkers: `load` gives a labelled set for these
 ]
 COMMON = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")  # augmentations for all our sources
 DIGITS = tuple("0123456789")
-SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
 ARCHIVE = "cifar-10-binary.tar.gz"
 BATCHES = tuple(f"cifar-10-batches-bin/{name}.bin" for name in CIFAR_BATCHES)
 THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -64,8 +64,8 @@ def load_cifar10() -> LabelledSet:
 
 
 def load_svhn() -> LabelledSet:
-    images, digits = zip(*(read_mat(fetch(name)) for name in SVHN_FILES), strict=True)
-    return LabelledSet("svhn", np.concatenate(images), np.concatenate(digits), DIGITS)
+    train, test = (read_mat(fetch(f"{split}_32x32.mat"), split) for split in ("train", "test"))
+    return assemble(Path("svhn"), train | test, "svhn", DIGITS)
 
 
 def load_medmnist(name: str, classes: tuple[str, ...]) -> LabelledSet:
@@ -116,7 +116,7 @@ _register(
     channels=3,
     instances=99_289,
     licence="non-commercial use",
-    files=SVHN_FILES,
+    files=("train_32x32.mat", "test_32x32.mat"),
     label_preserving=(*COMMON, "grey"),  # a mirrored or rotated digit is another character
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,18 @@ def load_npz(path: Path, name: str | None = None, classes: tuple[str, ...] | Non
 
     Without `classes`, the classes are the sorted label values.
     """
-    arrays = _try_to_read(path, _read_npz)
+    return assemble(path, _try_to_read(path, _read_npz), name, classes)
+
+
+def load_mat(path: Path) -> LabelledSet:
+    """One .mat file in SVHN's layout; the classes are the digits that occur in it."""
+    return assemble(path, read_mat(path))
+
+
+def assemble(
+    path: Path, arrays: Mapping[str, np.ndarray], name: str | None = None, classes: tuple[str, ...] | None = None
+) -> LabelledSet:
+    """A labelled set of arrays that are named as in MedMNIST's layout."""
     kind = "features" if "train_features" in arrays and "train_images" not in arrays else "images"
     splits = ["train", "test"] if {f"test_{kind}", "test_labels"} & arrays.keys() else ["train"]
     given = [what for what in GROUP_NAMES if any(f"{split}_{what}" in arrays for split in splits)][:1]
@@ -45,27 +56,21 @@ def load_npz(path: Path, name: str | None = None, classes: tuple[str, ...] | Non
 
     labels = column("labels")
     if classes is None:
-        labels, classes = _number(path, labels)
+        found, labels = np.unique(labels, return_inverse=True)
+        if len(found) < 2:
+            raise InputError(f"{path} has only the class {found[0]}: give instances of at least two classes")
+        classes = tuple(map(str, found))
     groups = column(given[0]) if given else None
     return LabelledSet(name or path.stem, np.concatenate(parts), labels, classes, groups=groups)
 
 
-def load_mat(path: Path) -> LabelledSet:
-    """One .mat file in SVHN's layout; the classes are the digits that occur in it."""
-    images, digits = read_mat(path)
-    return LabelledSet(path.stem, images, *_number(path, digits))
-
-
-def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """X (h, w, 3, n) and y (n, 1), with 10 for the digit 0, as images (n, h, w, 3) and digits (n,)."""
+def read_mat(path: Path, split: str = "train") -> dict[str, np.ndarray]:
+    """X (h, w, 3, n) and y (n, 1), with 10 for the digit 0, as images (n, h, w, 3) and digits of this split."""
     content = _try_to_read(path, _read_mat)
-    if not {"X", "y"} <= content.keys():
-        raise InputError(f"{path} has no X or no y: SVHN's layout is X (h, w, 3, n) and y (n, 1)")
-    images = _instances(path, "the images X", np.moveaxis(content["X"], -1, 0))
-    digits = _column(path, "the labels y", content["y"], len(images))
-    if digits.min() < 1 or digits.max() > 10:
-        raise InputError(f"{path}: y has values outside 1 to 10: SVHN's labels are 1 to 10, with 10 for the digit 0")
-    return np.ascontiguousarray(images), digits % 10
+    digits = content["y"]
+    if not np.isin(digits, range(1, 11)).all():
+        raise InputError(f"{path}: y has values that are no integers from 1 to 10: 10 stands for the digit 0")
+    return {f"{split}_images": content["X"], f"{split}_labels": digits.astype(np.int64) % 10}
 
 
 def _try_to_read(path: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
@@ -92,8 +97,11 @@ def _read_mat(path: Path) -> dict[str, Any]:
     from scipy.io import loadmat, whosmat
 
     shapes = {name: shape for name, shape, _ in whosmat(path)}
-    check_expansion(path, sum(math.prod(shapes.get(name, (0,))) for name in ("X", "y")))
-    return {name: np.asarray(values) for name, values in loadmat(path, variable_names=("X", "y")).items()}
+    if not {"X", "y"} <= shapes.keys():
+        raise InputError(f"{path} has no X or no y: SVHN's layout is X (h, w, 3, n) and y (n, 1)")
+    check_expansion(path, sum(math.prod(shapes[name]) for name in ("X", "y")))
+    content = loadmat(path, variable_names=("X", "y"))
+    return {"X": np.ascontiguousarray(np.moveaxis(content["X"], -1, 0)), "y": np.asarray(content["y"])}
 
 
 def _instances(path: Path, what: str, values: np.ndarray) -> np.ndarray:
@@ -110,19 +118,9 @@ def _instances(path: Path, what: str, values: np.ndarray) -> np.ndarray:
 
 def _column(path: Path, what: str, values: np.ndarray, count: int) -> np.ndarray:
     """(n,), (n, 1) or (1, n) integers or text -> (n,), one per instance."""
-    if values.dtype.kind == "f" and (values % 1 == 0).all():  # as MATLAB saves integers
-        values = values.astype(np.int64)
     if values.dtype.kind not in "iuU" or values.size != count or max(values.shape, default=0) != count:
         raise InputError(
             f"{path}: {what} have dtype {values.dtype} and shape {values.shape}: save exactly one integer or text for "
             f"each of the {count} instances"
         )
     return values.reshape(count) if values.dtype.kind == "U" else values.reshape(count).astype(np.int64)
-
-
-def _number(path: Path, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Label values of any type -> class numbers from 0, and the class names in the order of the values."""
-    found, labels = np.unique(values, return_inverse=True)
-    if len(found) < 2:
-        raise InputError(f"{path} has only the class {found[0]}: give instances of at least two classes")
-    return labels, tuple(str(value) for value in found)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import count_noun
 from .custom_bags import SPLITS, CustomBags
-from .findings import Findings, Problem, abbreviate_names, counted
+from .findings import Findings, Problem, abbreviate_names
 from .tables import MISSING
 
 Found = Iterator[Problem | str]
@@ -147,7 +147,7 @@ def outvoted_labels(source: CustomBags, file: Path) -> Found:
         outvoted = checked[own < counts.max(axis=1)]
         if len(outvoted):
             shown = f"{'' if bags.weights is None else ' by weight'}, e.g. {bags.bag_names()[outvoted[0]]}"
-            yield f"{counted(len(outvoted), 'bag')} a label other than the most common true class{shown}"
+            yield f"bags with a label other than the most common true class: {len(outvoted):,}{shown}"
 
 
 OF_TRAINING = (one_class, few_bags, classes_of_splits, missing_labels, odd_classes, outvoted_labels)

@@ -20,7 +20,7 @@ from ...errors import InputError
 from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 from .custom_bags import CustomBags
-from .findings import Findings, ProblemError, counted
+from .findings import Findings, ProblemError
 from .options import ReadOptions
 from .tables import as_numbers, as_text
 
@@ -138,7 +138,7 @@ def _find_unknown(columns: dict[str, np.ndarray], classes: tuple[str, ...], find
     if unknown.any():
         first = int(unknown.argmax())
         findings.warn(
-            f"{counted(int(unknown.sum()), 'bag')} a label that the run does not know (e.g. {labels[first]} of bag "
+            f"labels that the run does not know: {unknown.sum():,} (e.g. {labels[first]} of bag "
             f"{columns['bag'][first]}): left out of the figures of bags"
         )
     return unknown

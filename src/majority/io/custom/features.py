@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...data.column_encoder import ColumnEncoder, FeatureColumn
 from ...data.validation import LARGEST_FEATURE, needs_double
-from .findings import Findings, Problem, ProblemError, abbreviate_names, counted
+from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .options import ReadOptions
 from .tables import NUMBERS, as_numbers, as_text, closest_name, did_you_mean, other_content
 
@@ -162,8 +162,8 @@ def _doubtful(frame: pd.DataFrame, columns: tuple[FeatureColumn, ...], options: 
     for names, what in ((ids, "number the rows"), (constant, "be the same in all rows of each bag")):
         if names and not options.features:
             yield (
-                f"{counted(len(names), 'feature', 'are')} used that may {what} ({abbreviate_names(names)}), which says "
-                "nothing about the class of an instance: remove it, or name the other features with --features"
+                f"features that may {what} ({abbreviate_names(names)}), which says nothing about the class of an "
+                "instance: remove them, or name the other features with --features"
             )
     for column in columns:
         if column.categories:

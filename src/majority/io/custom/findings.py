@@ -127,11 +127,3 @@ def join_names(names: Iterable[object]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()
-
-
-def counted(count: int, noun: str, verb: str = "have") -> str:
-    """
-    >>> counted(1, "image"), counted(2000, "row", "are")
-    ('1 image has', '2,000 rows are')
-    """
-    return f"1 {noun} {'has' if verb == 'have' else 'is'}" if count == 1 else f"{count:,} {noun}s {verb}"

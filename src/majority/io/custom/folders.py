@@ -11,12 +11,10 @@ import pandas as pd
 
 from ...data.feature_files import (
     SUFFIXES,
-    FeatureFile,
     FeatureFileError,
     lower_suffix,
 )
-from ...data.stores import FeatureFiles, Store, iterate_chunks
-from ...data.validation import LARGEST_FEATURE, non_finite_rows
+from ...data.stores import FeatureFiles
 from ...files import UNICODE_FORM
 from ..embedding import read_embedding
 from ..image_summary import IMAGE_SUFFIXES
@@ -68,9 +66,6 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
         _read_instances(
             folder / INSTANCES, [_bag_name(file.path) for file in on_disk.files], content, options, findings
         )
-    for file, start, end in zip(on_disk.files, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
-        _check_finite(file, store, np.arange(start, end), findings)
-    on_disk.known_finite = True  # otherwise there are problems, and the store is not used
     return content
 
 
@@ -94,13 +89,6 @@ def find_files(folder: Path) -> list[Path]:
 
 def _bag_name(file: Path) -> str:
     return unicodedata.normalize(UNICODE_FORM, file.stem)
-
-
-def _check_finite(file: FeatureFile, store: Store, positions: np.ndarray, findings: Findings) -> None:
-    bad = np.concatenate([non_finite_rows(block) for block in iterate_chunks(store, positions)])
-    if bad.any():
-        what = f"row {bad.argmax()} of the features (from 0) has NaN, infinity or a number beyond ±{LARGEST_FEATURE:g}"
-        findings.add_problem(file.path, None, what, "extract the features again, or leave such rows out")
 
 
 def _read_instances(path: Path, bags: list[str], content: Content, options: ReadOptions, findings: Findings) -> None:

@@ -59,7 +59,6 @@ def decode(path: Path, shape: Shape) -> tuple[np.ndarray, tuple[int, int] | None
     height, width, channels = shape
     with _open(path) as opened:
         opened.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded at a smaller scale
-        sixteen_bit_colour = ";16" in str(opened.tile)  # of which Pillow returns the upper eight bits
         image = opened if _orientation(opened) is None else ImageOps.exif_transpose(opened)
         found = None
         if image.mode.startswith("I"):
@@ -69,9 +68,6 @@ def decode(path: Path, shape: Shape) -> tuple[np.ndarray, tuple[int, int] | None
                 raise InputError("it has pixel values outside 0 to 65,535")
             image = Image.fromarray((values.astype(np.uint16) >> 8).astype(np.uint8))
         image = image.convert("L" if channels == 1 else "RGB")
-        if sixteen_bit_colour and found is None:
-            pixels = np.asarray(image)
-            found = int(pixels.min()) << 8, int(pixels.max()) << 8 | 0xFF
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(shape), found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 from .checks import Found, empty_cells, read_bags, repeated_rows, two_values
 from .content import Content, has_instance_labels, read_facts
 from .features import MIN_ROWS, RESERVED, TEXT, read_features
-from .findings import Findings, ProblemError, counted
+from .findings import Findings, ProblemError
 from .options import ColumnNames, ReadOptions
 from .tables import did_you_mean, is_parquet, other_content, read_table
 
@@ -87,22 +86,10 @@ def read_rows(frame: pd.DataFrame, path: Path, bags: pd.DataFrame, options: Read
 
     findings.add(empty_cells(frame, path, ["path"]))
     read_images(frame, order, content, options, findings)
-    frame = frame.assign(path=resolve_aliases(path.parent, frame["path"]))
     findings.add(repeated_rows(frame[["bag", "path"]]))
     if options.training:
         findings.add(_for_training(frame, path, options))
     return content
-
-
-def resolve_aliases(folder: Path, names: pd.Series) -> pd.Series:
-    """One path for each file, be it named with ./, .. or doubled slashes, relative or absolute.
-
-    >>> resolve_aliases(Path("/data"), pd.Series(["a/b.png", "./a//b.png", "/data/a/b.png"])).unique().tolist()
-    ['/data/a/b.png']
-    """
-    which, paths = pd.factorize(names)
-    full = [os.path.normpath(os.path.join(folder.absolute(), path)) for path in paths]
-    return pd.Series(np.array(full, object)[which], names.index)
 
 
 def _for_training(frame: pd.DataFrame, path: Path, options: ReadOptions) -> Found:
@@ -114,6 +101,6 @@ def _for_training(frame: pd.DataFrame, path: Path, options: ReadOptions) -> Foun
     bags = frame.groupby("path", sort=False)["bag"].nunique()
     if (bags > 1).any():
         yield (
-            f"{counted(int((bags > 1).sum()), 'image', 'are')} in two or more bags (e.g. {bags.index[bags > 1][0]}): "
-            "give a split or group column, otherwise the same image may be used for training and for testing"
+            f"images in two or more bags, such as {bags.index[bags > 1][0]}: give a split or group column, otherwise "
+            "the same image may be used for training and for testing"
         )
