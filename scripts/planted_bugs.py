@@ -86,8 +86,8 @@ BUGS = [
     ),
     Bug(
         "lost weights of instances",
-        "weights = per_batch(layout.keep, n_instances), per_batch(_at(self.weights, positions), n_instances)",
-        "weights = per_batch(layout.keep, n_instances), per_batch(None, n_instances)",
+        "per_batch(take(self.weights, positions), n_instances)",
+        "per_batch(None, n_instances)",
         "test_other_instances_of_a_large_bag_are_drawn_each_time_with_their_weights",
     ),
     Bug(
