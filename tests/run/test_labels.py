@@ -93,4 +93,4 @@ def test_a_label_that_the_run_does_not_know_is_left_out(trained, majority):
     table.to_csv(trained / "other.csv", index=False)
     code, out, _ = majority("evaluate", trained / "run", trained / "other.csv")
     assert code == 0
-    assert "2 bags have a label that the run does not know (e.g. a|z of bag b10)" in out
+    assert "labels that the run does not know: 2 (e.g. a|z of bag b10)" in out

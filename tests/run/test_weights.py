@@ -65,7 +65,7 @@ def test_check_evaluate_report_and_predict_follow_them(trained, majority):
     assert "rename the column if it is a feature" in out
     assert "most common true class" not in out, "by area every label is right"
     _, plain, _ = majority("check", folder / "unweighted.csv")
-    assert "90 bags have a label other than the most common true class" in plain
+    assert "bags with a label other than the most common true class: 90" in plain
     code, out, error = majority("evaluate", folder / "run", source, "--out", folder / "figures.json", "--device", "cpu")
     assert code == 0, error
     figures = json.loads((folder / "figures.json").read_text())["parts"]["all"]["figures"]
