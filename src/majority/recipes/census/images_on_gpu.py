@@ -149,9 +149,11 @@ def views_of(task: TaskInfo) -> list[str]:
     >>> views_of(TaskInfo(label_preserving=("flip", "rotate90", "colour", "hue")))
     ['colour', 'turn']
     """
-    keeps = {*task.allowed(*_names(step for steps in (ORIENTATIONS | COLOURS).values() for step in steps))}
-    found = [name for name, steps in (COLOURS | ORIENTATIONS).items() if _names(steps) <= keeps]
-    return [name for name in found if name != "flip" or "turn" not in found] + [MIX] * task.mixed_views
+    steps = {name: _names(of_name) for name, of_name in (COLOURS | ORIENTATIONS).items()}
+    found = [name for name, names in steps.items() if len(task.allowed(*names)) == len(names)]
+    if "turn" in found:  # which includes the flip
+        found.remove("flip")
+    return [*found, MIX] if task.mixed_views else found
 
 
 def plan_of(run: Run) -> Plan:
