@@ -18,7 +18,6 @@ from ..nn.methods import check_options
 from ..nn.model import Model
 from ..recipes import Plan, Recipe, TaskInfo, find_recipe, model_builder
 from ..recipes.stages import Stage
-from ..training.memory import memory_warning
 from ..training.validation import check_all_known, check_bags_per_process, check_labels
 from .config import BenchmarkBags, OwnBags, RunConfig
 from .data import Data, fingerprints, path_of
@@ -159,9 +158,6 @@ def log_start(planned: Planned, device: str, log: Log) -> None:
         log(f"note: recipe {plan.recipe} does not augment these instances, so like has no effect")
     if not (task.on_gpu or task.vectors or task.tiny):
         log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
-    warning = None if on_gpu_now else memory_warning(planned.build(), train, plan.training)
-    if warning:
-        log(f"warning: {warning}")
 
 
 def title_of(planned: Planned) -> str:
