@@ -163,6 +163,7 @@ def real(monkeypatch):
     return file
 
 
+@pytest.mark.nightly
 def test_real_cifar10(real):
     real("cifar-10-batches-bin")
     cifar10 = sources.load("cifar10")
@@ -173,6 +174,7 @@ def test_real_cifar10(real):
     assert [(len(part), part.sizes.min()) for part in parts] == [(400, 64), (100, 64), (100, 64)]
 
 
+@pytest.mark.nightly
 def test_real_pathmnist(real):
     real("pathmnist.npz")
     pathmnist = sources.load("pathmnist")
