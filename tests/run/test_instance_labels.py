@@ -148,9 +148,9 @@ def test_answers_of_an_audit_are_learned_and_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "facts"),
     [
-        ("answer", "c", ["is c, which is no class", "a, b"]),
+        ("answer", "c", ["no class 'c'", "a, b"]),
         ("bag", "b99", ["the source has no bag b99"]),
-        ("instance", "999", ["instance 999", "no such instance"]),
+        ("instance", "999", ["no such instance 999"]),
         ("answer", "", ["names no class"]),
     ],
 )

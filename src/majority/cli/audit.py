@@ -44,17 +44,12 @@ def audit(
     from ..run.audit import report_audit, write_audit
     from ..run.reopen import column_names
 
-    given = {"SOURCE": source, "--labels": labels, "--seed": seed, "a column": columns or None}
-    if answers:
-        given["--more"] = more
-    drawn_by = [name for name, value in given.items() if value is not None]
-    if drawn_by and (answers or more is not None):
-        option = "--answers" if answers else "--more"
-        raise InputError(f"{option} goes on with an audit that has these already: leave out {', '.join(drawn_by)}")
-    if calibrate and not answers:
-        raise InputError("--calibrate needs the answers of an audit: give --answers")
+    if (answers or more is not None) and (source is not None or labels is not None or seed is not None or columns):
+        raise InputError("--answers and --more go on with an audit: leave out SOURCE, --labels, --seed and columns")
     if more is not None and more < 1:
         raise InputError(f"--more {more}: give 1 or more")
+    if calibrate and not answers:
+        raise InputError("--calibrate needs the answers of an audit: give --answers")
     if answers:
         report_audit(run, answers, calibrate=calibrate, device=device, log=log)
         return

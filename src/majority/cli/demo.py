@@ -53,18 +53,11 @@ def embed(
         std: Standard deviation of the pixels, in the same form as --mean.
     """
     from ..io.embed import embed as embed_source
-    from ..io.embedding import read_embedding
 
     sizes = {"image_size": image_size, "mean": _numbers("--mean", mean), "std": _numbers("--std", std)}
     with tell_how_to_continue(out):
         embed_source(source, model, out, weights=weights, **sizes, **columns, device=device, log=log)  # type: ignore[arg-type]
-    found = read_embedding(out)
-    assert found is not None
-    facts = found.embedding
-    height, width, channels = facts.image_shape
-    mean, std = (",".join(f"{number:g}" for number in numbers) for numbers in (facts.mean, facts.std))
-    taken = f"images of {height}x{width}x{channels}, mean {mean}, std {std}"
-    log(f"{facts.features:,} features per image ({taken}): {out}")
+    log(f"features of the images: {out}")
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:

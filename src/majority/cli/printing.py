@@ -123,15 +123,9 @@ def print_folds(results: list[dict[str, Any]]) -> None:
 
 def print_next(folder: Path) -> None:
     """The commands that one would want after a training."""
-    commands = {
-        f"majority predict {folder} SOURCE": "classify the instances of other bags",
-        f"majority audit {folder}": "label a few instances to know the accuracy",
-        f"majority report {folder}": "write the page with figures, plots and pictures",
-    }
-    width = max(map(len, commands))
-    log("next:")
-    for command, about in commands.items():
-        log(f"  {command:{width}}  # {about}")
+    log(f"next:\n  majority predict {folder} SOURCE  # classify the instances of other bags")
+    log(f"  majority audit {folder}           # label a few instances to know the accuracy")
+    log(f"  majority report {folder}          # write the page with figures, plots and pictures")
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
@@ -165,8 +159,7 @@ def end_study(done: Sequence[FinishedCell], out: Path, shard: str | None) -> Non
         log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
         log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
     elif results:
-        seconds = sum(result["seconds"] for result in results)
-        log(f"{seconds:.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"table: {out / 'table.md'}, {out / 'table.csv'}")
         log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:

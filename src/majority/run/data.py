@@ -21,7 +21,7 @@ from ..data.bags import Bags
 from ..data.instance_labels import UNKNOWN, none_if_unknown
 from ..data.splitting import MIN_BAGS
 from ..data.training_labels import usable_labels, use_instance_labels, used_instances, without_labels_of
-from ..errors import InputError, closest, count_noun
+from ..errors import InputError, count_noun, unknown_name
 from ..files import user_path, write_text
 from ..io import CustomBags, Parts, Source, load, names, note_on_name
 from ..io.custom.corrections import read_corrections, read_filled
@@ -203,15 +203,11 @@ def _check_answers(answers: Answers, everything: list[Bags], source: Source, fil
     _check_names(everything, answers, file)
     classes = everything[0].classes
     known = {name for bags in everything for name in _instances_of(bags, answers, source)}
-    for bag, of_bag in answers.items():
-        for instance, answer in of_bag.items():
-            place = f"{file}: bag {bag}, instance {instance}"
-            if (bag, instance) not in known:
-                raise InputError(f"{place}: the bag has no such instance: number them as predictions do")
-            if answer not in classes:
-                similar = closest(answer, classes)
-                guess = f" (did you mean {similar}?)" if similar else ""
-                raise InputError(f"{place} is {answer}, which is no class{guess}: use {', '.join(classes)}")
+    for bag, instance, answer in ((bag, *item) for bag, of_bag in answers.items() for item in of_bag.items()):
+        if (bag, instance) not in known:
+            raise InputError(f"{file}: bag {bag} has no such instance {instance}: number them as predictions do")
+        if answer not in classes:
+            raise unknown_name("class", answer, classes, option=f"{file}: bag {bag}, instance {instance}")
 
 
 def _with_answers(bags: Bags, answers: Answers, source: Source) -> Bags:

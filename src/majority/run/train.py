@@ -58,7 +58,7 @@ class TrainedRun:
         return f"TrainedRun(method {self.result['method']}, recipe {self.result['recipe']}, {accuracy})"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class CrossValidation:
     """What `majority.train` returns with `folds` and without `fold`: the run of each fold."""
 
@@ -73,16 +73,12 @@ class CrossValidation:
     @property
     def metrics(self) -> dict[str, float]:
         """Of the test bags: the mean over folds of each figure, and the sum of each number of bags or instances."""
-        found = {name: [run.metrics.get(name) for run in self.runs] for name in self.runs[0].metrics}
         means: dict[str, float] = {}
-        for name, values in found.items():
+        for name in self.runs[0].metrics:
+            values: list[Any] = [run.metrics.get(name) for run in self.runs]
             if all(type(value) in (int, float) for value in values):
-                numbers: list[Any] = values
-                means[name] = sum(numbers) if type(values[0]) is int else sum(numbers) / len(numbers)
+                means[name] = sum(values) if type(values[0]) is int else sum(values) / len(values)
         return means
-
-    def __repr__(self) -> str:
-        return f"CrossValidation({len(self.runs)} folds: {', '.join(map(repr, self.runs))})"
 
 
 SourceOrBags = str | Path | Source | Bags | Parts | Sequence[Bags | None]
