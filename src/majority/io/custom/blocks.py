@@ -36,16 +36,20 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
     Of feature files and Parquet, only names, sizes and one header or footer are read.
     """
     if is_parquet(source):
+        import pyarrow.parquet as pq
+
         files, blocks, start = parquet_files(source), [], 0
-        groups = [group for file in files for group in _row_groups(file, file.name if source.is_dir() else "")]
-        for group in _groups(groups, [rows for _, rows in groups], rows):
-            blocks.append(Block((), start, sum(rows for _, rows in group), tuple(place for place, _ in group)))
-            start += blocks[-1].rows
+        metadata = [(file.name if source.is_dir() else "", pq.read_metadata(file)) for file in files]
+        places = [(name, number) for name, facts in metadata for number in range(facts.num_row_groups)]
+        sizes = [facts.row_group(number).num_rows for _, facts in metadata for number in range(facts.num_row_groups)]
+        for group, size in _groups(places, sizes, rows):
+            blocks.append(Block((), start, size, tuple(group)))
+            start += size
     elif source.is_dir() and not is_image_folder(source):
         files = find_files(source)
         per_byte = inspect_feature_file(files[0]).rows / max(1, files[0].stat().st_size)
-        sizes = [file.stat().st_size * per_byte for file in files]  # about; the others are not opened
-        blocks = [Block(tuple(file.name for file in group)) for group in _groups(files, sizes, rows)]
+        sizes = [round(file.stat().st_size * per_byte) for file in files]  # about; the others are not opened
+        blocks = [Block(tuple(file.name for file in group)) for group, _ in _groups(files, sizes, rows)]
         files += [source / name for name in (INSTANCES, EMBEDDING) if (source / name).exists()]
     else:
         files = [source]
@@ -55,27 +59,18 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
     return Division(tuple(blocks), _fingerprint(source, files), whole_bags)
 
 
-def _row_groups(file: Path, name: str) -> Iterator[tuple[tuple[str, int], int]]:
-    """The name and number, and the rows, of each row group."""
-    import pyarrow.parquet as pq
-
-    facts = pq.read_metadata(file)
-    for number in range(facts.num_row_groups):
-        yield (name, number), facts.row_group(number).num_rows
-
-
-def _groups(units: Sequence[Unit], sizes: Iterable[float], limit: int) -> Iterator[list[Unit]]:
-    """Neighbours together, up to this size; a larger one alone."""
+def _groups(units: Sequence[Unit], sizes: Iterable[int], limit: int) -> Iterator[tuple[list[Unit], int]]:
+    """Neighbours together, up to this size; a larger one alone. With the size of each group."""
     group: list[Unit] = []
-    total = 0.0
+    total = 0
     for unit, size in zip(units, sizes, strict=True):
         if group and total + size > limit:
-            yield group
-            group, total = [], 0.0
+            yield group, total
+            group, total = [], 0
         group.append(unit)
         total += size
     if group:
-        yield group
+        yield group, total
 
 
 def _fingerprint(source: Path, files: Iterable[Path]) -> str:
