@@ -192,11 +192,8 @@ def test_another_run_and_an_edited_design_are_refused(trained, place):
     ("out", "words"),
     [
         ("new", ["--calibrate"]),
-        ("new", ["--seed", -1]),
         ("new", ["--labels", 10]),
-        ("new", ["--labels", 241]),
         ("audit", ["--labels", 30]),  # it is there already
-        ("audit", ["--more", 5, "--seed", 3]),
         ("audit", ["--answers", "answers.csv", "--labels", 30]),
     ],
 )

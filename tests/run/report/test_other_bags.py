@@ -28,13 +28,6 @@ def test_a_page_shows_only_the_last_two_parts_of_a_path(majority, run, tmp_path)
     assert str(tmp_path) not in pages(run)["report-bags.html"]
 
 
-def test_a_named_source_is_called_by_its_name(majority, tmp_path):
-    assert majority("train", "digits", *TRAIN, "--out", tmp_path)[0] == 0
-    for _ in range(2):
-        assert majority("report", tmp_path, "digits")[1] == f"{tmp_path / 'report-digits.html'}\n"
-    assert "on the digits bags" in pages(tmp_path)["report-digits.html"]
-
-
 def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     rng = np.random.default_rng(0)
 

@@ -11,7 +11,6 @@ import pytest
 from majority import Bags, Classifier, InputError, build_model, evaluate, train
 from majority.run.classified_bags import classify_bags
 from majority.run.folder import read_result
-from majority.run.reopen import reopen
 from majority.run.report.page import report_run, write_report
 
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
@@ -71,15 +70,6 @@ def test_the_page_begins_with_a_verdict_and_has_the_figures_and_the_command_of_t
     assert report.stat().st_size < 1_000_000
     assert "`" not in page[page.index("<body>") : page.index("<script>")]
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)  # nothing is fetched
-
-
-def test_predictions_agree_with_evaluate(run):
-    classifier, parts, _ = reopen(run, device="cpu")
-    classified, outcome = classify_bags(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
-    assert np.array_equal(classified.counts, outcome.hard_counts)
-    assert np.array_equal(classified.predicted, outcome.predicted)
-    assert np.array_equal(classified.confusion(), outcome.confusion)
-    assert classified.outcome().summary() == outcome.summary()
 
 
 def test_macro_f1_comes_first_where_most_bags_have_the_same_label(copied_run):

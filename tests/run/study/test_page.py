@@ -73,15 +73,6 @@ def test_the_command_writes_four_files_and_names_them(majority, tmp_path):
     assert "attention" not in (folder / "tables.md").read_text()
 
 
-def test_run_folders_below_are_a_study(majority, tmp_path):
-    words = ["--recipe", "quick", "--bags", 20, "--bag-size", 8, "--epochs", 2, "--device", "cpu"]
-    for method in ("count", "log-mean"):
-        assert majority("train", "digits", "--method", method, *words, "--out", tmp_path / "s" / method)[0] == 0
-    code, out, _ = majority("report", tmp_path / "s")
-    assert code == 0, out
-    assert "2 of 40 epochs, bags 20, bag size 8" in (tmp_path / "s" / "report.html").read_text()
-
-
 @pytest.mark.parametrize("make", [lambda path: None, Path.mkdir, lambda path: write_cells(path, [])])
 def test_nothing_to_report_is_one_message(majority, tmp_path, make):
     make(tmp_path / "study")

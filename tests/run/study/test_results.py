@@ -6,7 +6,7 @@ import pytest
 
 from majority.errors import InputError
 from majority.files import write_json, write_lines
-from majority.run.study.results import CURVE_NAMES, read_results, save_results
+from majority.run.study.results import CURVE_NAMES, read_results
 
 
 def write(path, *results):
@@ -42,12 +42,3 @@ def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):
     (result,) = read_results(tmp_path)
     assert result["curve"]["epoch"] == [*range(0, 150, 2), 149]
     assert result["curve"]["val_loss"][-1] == pytest.approx(149 / 150, abs=1e-5)
-
-
-def test_cells_whose_run_was_removed_are_removed(cell, tmp_path):
-    for fold in (0, 3):
-        (tmp_path / f"fold{fold}").mkdir()
-        write_json(tmp_path / f"fold{fold}/result.json", of_a_run(cell(fold=fold)))
-    assert len(read_results(save_results(tmp_path))) == 2
-    (tmp_path / "fold3/result.json").unlink()
-    assert [result["cell"] for result in read_results(save_results(tmp_path))] == ["fold0"]

@@ -96,7 +96,7 @@ class StudyFigures:
 
     @cached_property
     def choices(self) -> list[dict[str, Any]]:
-        """The method to choose by validation bags in each panel, and what choosing in each fold alone costs."""
+        """The method to choose by validation bags in each panel."""
         panels = split(self.folds[~self.folds["sees"]], PANEL)
         made = {names: _choice(panel.set_index(["fold", "method"])) for names, panel in panels}
         return [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
@@ -169,33 +169,15 @@ def holm(p_values: pd.Series[float]) -> pd.Series[float]:
 
 
 def _choice(panel: pd.DataFrame) -> dict[str, Any] | None:
-    """Of the methods of a panel, by (fold, method); None if no fold has two.
-
-    `choose` has the highest mean over the folds that all methods have, `chosen` is that of each fold alone, and `cost`
-    is the mean accuracy of the best methods of the folds minus that of the chosen ones. Of equal methods log-mean is
-    chosen, or else the first by name.
-    """
+    """Of the methods of a panel, by (fold, method), that with the highest mean over the folds that all of them have;
+    of equal ones log-mean, or else the first by name. None if no fold has two methods."""
     criteria = panel[VALIDATION].unstack().dropna(axis=1, how="all").round(DIGITS)
     criteria = criteria[criteria.count(axis=1) >= 2].dropna(axis=1, how="all")
     if criteria.empty:
         return None
-    criteria = criteria[sorted(criteria, key=lambda method: (method != PREFERRED, method))]
-    chosen, common = criteria.idxmax(axis=1), criteria.dropna()
-    means = common.mean().round(DIGITS)
-    best = str(means.idxmax()) if len(common) else ""
-    accuracy = panel["instance_accuracy"].unstack().reindex_like(criteria).where(criteria.notna())
-    known = bool((accuracy.notna() == criteria.notna()).all(axis=None))
-    of_chosen, of_best = np.diag(accuracy[chosen]).mean(), accuracy.max(axis=1).mean()
-    return {
-        "candidates": len(criteria.columns),
-        "choose": best,
-        "mean": means.max(),
-        "equal": ", ".join(sorted(name for name in means.index if name != best and means[name] == means.max())),
-        "n_common": len(common),
-        "n": len(criteria),
-        "chosen": ", ".join(f"{name} {folds}" for name, folds in chosen.value_counts().items()),
-        **({"accuracy": of_chosen, "best": of_best, "cost": of_best - of_chosen} if known else {}),
-    }
+    means = criteria.dropna().mean().round(DIGITS)
+    equal = sorted(means.index[means == means.max()], key=lambda method: (method != PREFERRED, method))
+    return {"choose": ", ".join(equal[:1]), "mean": means.max(), "equal": equal[1:], "n": len(criteria.dropna())}
 
 
 def _means(groups: Any) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from ..record import CONFIG, from_file
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
-from .results import Result, row_name
+from .results import Result
 from .tables import write_tables
 from .workers import Cell, FinishedCell, run_cells, shard_lock
 
@@ -188,12 +188,6 @@ def _check_options(config: StudyConfig) -> None:
     if vary & fixed:
         name = min(vary & fixed)
         raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
-    rows = [
-        row_name({"method": name, "varied": variant}) for name, variant in product(_methods(config), _variants(config))
-    ]
-    if config.reference is not None and config.reference not in rows:
-        cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
-        raise InputError(f"reference {config.reference}: this study has no such row: {cure}")
 
 
 def _check_data(cells: Cells) -> None:

@@ -25,9 +25,8 @@ INTERVALS = (
 )
 RULE = (
     "The methods that use no instance labels are compared by their validation bag accuracy: the share of validation "
-    "bags whose most frequent predicted class is the label. The one to choose has the highest mean over the folds that "
-    "all of them have; if methods are equal, log-mean is chosen, or else the first by name. The cost is what choosing "
-    "in each fold alone loses: the test instance accuracy of the best method of a fold minus that of the chosen one."
+    "bags whose most frequent predicted class is the label. The one to choose has the highest mean over the n folds "
+    "that all of them have; if methods are equal, log-mean is chosen, or else the first by name."
 )
 TITLES = FIGURES | {VALIDATION: "validation bag accuracy"}
 SHOWN = ("macro_f1", "instance_accuracy", "bag_accuracy", "consistency_rate", VALIDATION)
@@ -72,20 +71,13 @@ def difference_tables(study: StudyFigures) -> list[Table]:
 
 def choice_tables(study: StudyFigures) -> list[Table]:
     """What to choose in each panel, or nothing."""
-    if not study.choices:
-        return []
-    costs = {"accuracy": "their accuracy", "best": "best", "cost": "cost"}
-    if not any("cost" in one for one in study.choices):
-        costs = {}
     rows = []
     for one in study.choices:
         names = [one["source"], one["scenario"] or "-", str(Setting(one["recipe"], one["changed"]))]
-        chosen = one["choose"] or f"unknown: no fold has all {one['candidates']} methods"
-        mean = f"{with_deviation(one['mean'])} (n={one['n_common']})"
-        numbers = [with_deviation(one.get(name)) for name in costs]
-        rows.append([*names, chosen, mean, one["equal"] or "-", one["chosen"], *numbers, str(one["n"])])
-    head = ["source", "scenario", "recipe", "choose", "validation bag accuracy", "equal", "chosen in each fold"]
-    return [Table("Choosing without instance labels", [*head, *costs.values(), "n"], rows)]
+        chosen = [one["choose"] or "unknown: no fold has all methods", with_deviation(one["mean"])]
+        rows.append([*names, *chosen, ", ".join(one["equal"]) or "-", str(one["n"])])
+    head = ["source", "scenario", "recipe", "choose", "validation bag accuracy", "equal", "n"]
+    return [Table("Choosing without instance labels", head, rows)] if rows else []
 
 
 def all_tables(study: StudyFigures) -> list[Table]:

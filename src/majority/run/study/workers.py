@@ -5,9 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -64,7 +62,7 @@ class State:
     cells: dict[Path, Cell]
     out: Path
     finished: dict[Path, FinishedCell] = field(default_factory=dict)
-    running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
+    running: list[Path] = field(default_factory=list)
 
 
 Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
@@ -92,7 +90,7 @@ def run_cells(
         if result := finished_result(cell.config, folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = [folder for folder in state.cells if folder not in state.finished]
-    failures = out / failures_name(shard)
+    failures = out / ("failures.txt" if shard is None else f"failures-{shard.file_name}.txt")
     failures.unlink(missing_ok=True)
     watch(state, None)
     if waiting:
@@ -116,7 +114,7 @@ def _train_all(
 
     def train(folder: Path) -> FinishedCell:
         worker = free.get()
-        state.running[folder] = time.monotonic()
+        state.running.append(folder)
         try:
             return worker(folder, state.cells[folder], trackers)
         finally:
@@ -129,7 +127,7 @@ def _train_all(
             ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             for cell in (future.result() for future in ended):
                 state.finished[cell.folder] = cell
-                del state.running[cell.folder]
+                state.running.remove(cell.folder)
                 if cell.failure:
                     state.out.mkdir(parents=True, exist_ok=True)
                     append(failures, f"{cell.folder}: {cell.failure}\n{cell.details}".rstrip() + "\n\n")
@@ -137,10 +135,6 @@ def _train_all(
             watch(state, None)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-
-
-def failures_name(shard: Shard | None) -> str:
-    return "failures.txt" if shard is None else f"failures-{shard.file_name}.txt"
 
 
 def shard_lock(shard: Shard | None) -> str:
@@ -227,10 +221,8 @@ class ProcessWorker:
         self.environment, self.device = environment, device
         self.pool: ProcessPoolExecutor | None = None
         self.ended = False
-        self.printed = tempfile.NamedTemporaryFile()  # noqa: SIM115 (what the process prints; removed with this object)
 
     def train(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
-        self.printed.truncate(0)  # details belong to one cell
         try:
             with self.starting:
                 if self.ended:
@@ -238,15 +230,14 @@ class ProcessWorker:
                 before = dict(os.environ)
                 os.environ.update(self.environment)
                 try:
-                    self.pool = self.pool or ProcessPoolExecutor(1, CONTEXT, _prepare_process, (self.printed.name,))
+                    self.pool = self.pool or ProcessPoolExecutor(1, CONTEXT, _prepare_process)
                     answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
                 finally:
                     os.environ.clear()
                     os.environ.update(before)
             ended = answer.result()
         except BrokenProcessPool:
-            details = Path(self.printed.name).read_text(errors="replace").strip()
-            ended = FinishedCell(folder, failure=DIED, details=details)
+            ended = FinishedCell(folder, failure=DIED)
         if ended.details or ended.failure == DIED:  # the next cell gets a fresh process
             self._end_process()
         return ended
@@ -265,12 +256,11 @@ class ProcessWorker:
             pool.shutdown(cancel_futures=True)
 
 
-def _prepare_process(printed: str) -> None:
-    """In the process: it ends with its parent, which also handles Ctrl-C; what libraries print goes to a file."""
+def _prepare_process() -> None:
+    """In the process: it ends with its parent, which also handles Ctrl-C; nothing of what libraries print is shown."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    file = os.open(printed, os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    for output in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
