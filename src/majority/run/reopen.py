@@ -14,7 +14,6 @@ from ..files import user_path
 from ..io import Parts, Source, is_custom_source
 from ..io.custom import Block, ColumnNames, CustomBags, ReadOptions
 from ..io.custom.load import load_custom
-from ..io.embed import embed_bags
 from ..io.embedding import Embedding
 from ..io.encoders.network import reopen_network
 from ..log import Log, no_log
@@ -118,6 +117,8 @@ def _embedded_alike(
             cure = f"embed the images again, with {embedding.model}"
             raise InputError(f"{source} has features of another model than {folder} ({changed}): {cure}")
         return custom
+    from ..io.embed import embed_bags  # reads images
+
     network = reopen_network(embedding, folder, device)
     log(f"embedding {count_noun(len(custom.bags.index), 'image')} with {embedding.model}")
     return replace(custom, bags=embed_bags(custom.bags, network))
