@@ -65,22 +65,22 @@ def list_names(*, every: Annotated[Flag, Parameter(name="--all")] = False) -> No
     if every:
         rows = []
         for one in describe():
-            facts = (one.instances or "?", "x".join(map(str, one.shape or "?")), len(one.classes) or "?", one.licence)
             available, location = one.locate()
+            facts = (one.instances or "?", "x".join(map(str, one.shape or "?")), len(one.classes) or "?", one.licence)
             rows.append((one.name, "yes" if available else "at first use", *map(str, facts), location))
         names = ("name", "available", "instances", "shape", "classes", "licence", "location")
         print_table("sources", names, rows)
         log("at first use: downloaded when a command first needs it")
-        print_names("methods", methods)
-        print_names("backbones", descriptions.BACKBONES | registered_descriptions("backbone"))
-        print_names("encoders", registered_descriptions("encoder"))
-        print_names("augmentations", descriptions.AUGMENTATIONS | registered_descriptions("augmentation"))
-        print_names("recipes", recipes)
-        return
-    of_heads = [name for name, method in METHODS.items() if str(method.module).startswith("nn.heads")]
-    others = {", ".join(of_heads[:2]) + ", ...": f"{len(of_heads)} heads over a whole bag: --all lists them"}
-    sets = ", ".join(info.name for info in describe())
-    print_names("sources", {"PATH": "your own bags: a table, a folder of images or of feature files", "NAME": sets})
-    usual = {name: about for name, about in methods.items() if name not in of_heads}
-    print_names("methods", {AUTO: "the default: several of these, weighed by held-out bags"} | usual | others)
-    print_names("recipes", recipes)
+        kinds = {"methods": methods, "backbones": descriptions.BACKBONES | registered_descriptions("backbone")}
+        kinds["encoders"] = registered_descriptions("encoder")
+        kinds["augmentations"] = descriptions.AUGMENTATIONS | registered_descriptions("augmentation")
+    else:
+        of_heads = [name for name, method in METHODS.items() if str(method.module).startswith("nn.heads")]
+        others = {", ".join(of_heads[:2]) + ", ...": f"{len(of_heads)} heads over a whole bag: --all lists them"}
+        usual = {name: about for name, about in methods.items() if name not in of_heads}
+        sets = ", ".join(info.name for info in describe())
+        own = "your own bags: a table, a folder of images or of feature files"
+        automatic = {AUTO: "the default: several of these, weighed by held-out bags"}
+        kinds = {"sources": {"PATH": own, "NAME": sets}, "methods": automatic | usual | others}
+    for title, about in (kinds | {"recipes": recipes}).items():
+        print_names(title, about)

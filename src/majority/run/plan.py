@@ -65,6 +65,8 @@ def check_config(config: RunConfig) -> None:
         reference.check_instance_labels(config.method)
     if config.like is not None and config.like not in known_sources():
         raise unknown_name("known source", config.like, known_sources(), option="like")
+    if config.like is not None and config.bags.source in known_sources():
+        raise InputError(f"like {config.like}: {config.bags.source} is a known source itself: leave it out")
 
 
 def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: str, log: Log) -> Planned:
