@@ -29,10 +29,8 @@ def embedded(majority, onnx_file, manifest, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedded")
     model = folder / "small.onnx"
     shutil.copy(onnx_file, model)
-    code, out, err = majority("embed", manifest, "--model", model, *OPTIONS, "--out", folder / "features")
+    code, _, err = majority("embed", manifest, "--model", model, *OPTIONS, "--out", folder / "features")
     assert code == 0, err
-    assert "5 features" in out
-    assert "16x16x3" in out
     code, _, err = majority("train", folder / "features", "--recipe", "quick", "--epochs", 8, "--out", folder / "run")
     assert code == 0, err
     return folder
