@@ -56,13 +56,14 @@ def open_run(folder: Path, record: RunRecord) -> dict[str, Any] | None:
         if foreign:
             name = foreign[0].relative_to(folder)
             raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
-    if has_started(folder):
-        started = read_record(folder)
+    started = read_record(folder) if has_started(folder) else None
+    if started is not None:
         continued = started if finished else started.model_copy(update={"refit": record.refit})
         check_same_run(folder, continued, record)
         record = continued
     if not finished:
-        write_json(path, record.as_json())
+        if record != started:
+            write_json(path, record.as_json())
         return None
     classifier_file(folder)  # an error if it is gone
     return read_result(folder)
