@@ -252,8 +252,7 @@ def test_the_device_of_a_run_is_the_one_that_it_uses(monkeypatch):
     assert "GPU" not in environment("cpu")["device"]
 
 
-def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
+def test_of_many_differences_the_chosen_ones_are_named_first(tmp_path):
     run_tiny(tmp_path)
-    message = r"method is log-mean, not vote; plan.recipe is quick, not augmented; .*; and \d more\)"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"\(method is log-mean, not vote; "):
         run_tiny(tmp_path, method="vote", recipe="augmented", backbone="cnn")

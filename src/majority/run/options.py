@@ -201,4 +201,7 @@ def as_words(options: Mapping[str, Any]) -> Iterator[str]:
             for key, of_key in value.items():
                 yield from (f"--{option}", f"{key}={of_key if isinstance(of_key, str) else json.dumps(of_key)}")
         elif value is not None:
-            yield from (f"--{option}", join_names(value) if isinstance(value, list | tuple) else str(value))
+            yield from (
+                f"--{option}",
+                join_names([*map(str, value)]) if isinstance(value, list | tuple) else str(value),
+            )

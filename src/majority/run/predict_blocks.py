@@ -7,7 +7,6 @@ them: shards, a Ray cluster and one process write the same files.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
@@ -195,7 +194,6 @@ def _start(request: Request, division: Division, block_rows: int) -> None:
         "abstain_below": request.abstain_below,
         "columns": None if request.names is None else asdict(request.names),
     }
-    facts = json.loads(json.dumps(facts))
     request.out.mkdir(parents=True, exist_ok=True)
     path = request.out / PARTS
     before = read_json(path) if path.exists() else facts

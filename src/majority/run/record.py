@@ -101,18 +101,15 @@ def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> Non
     old, new = (flatten(record.as_json()) for record in (before, requested))
     same_file = before.source_path == requested.source_path is not None  # however the path was written
     may_differ = MAY_DIFFER + (("run.bags.source",) if same_file else ())
-    names = sorted(name for name in old.keys() | new.keys() if not name.startswith(may_differ))
-    changed = [name for name in names if old.get(name) != new.get(name)]
+    names = sorted(old.keys() | new.keys(), key=lambda name: (name.startswith(("plan.", "fingerprint")), name))
+    changed = [name for name in names if not name.startswith(may_differ) and old.get(name) != new.get(name)]
     if changed == ["fingerprint"]:
         what = f"the data have changed since {folder} was started"
         raise InputError(f"{what}: put the old files back or choose another --out")
     if changed:
-        named = [name for name in changed if name != "fingerprint"]
-        named.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
-        options = {name: name.removeprefix("run.").removeprefix("bags.") for name in named[:SHOWN]}
-        shown = "; ".join(f"{option} is {old.get(name)}, not {new.get(name)}" for name, option in options.items())
-        more = f"; and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-        raise InputError(f"{folder} holds another run ({shown}{more}): choose another --out, or repeat its settings")
+        shown = "; ".join(f"{name} is {old.get(name)}, not {new.get(name)}" for name in changed[:SHOWN])
+        shown = shown.replace("run.bags.", "").replace("run.", "")
+        raise InputError(f"{folder} holds another run ({shown}): choose another --out, or repeat its settings")
 
 
 # ---------------------------------------------------------------------- result.json and metrics.jsonl

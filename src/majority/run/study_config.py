@@ -97,7 +97,6 @@ class StudyConfig(Part):
         given = self.model_dump(exclude_defaults=True)
         sources, options = given.pop("sources"), given.pop("options", {})
         options = {name: of for name, of in options.items() if name not in OPTIONS or of != OPTIONS[name].default}
-        given |= {name: ",".join(map(str, given[name])) for name in ("folds", "seeds") if name in given}
         vary = {name: ",".join(map(_text, values)) for name, values in given.pop("vary", {}).items()}
         words = as_words({"methods": self.methods} | given | {"vary": vary} | options | {"out": out})
         return shlex.join(["majority", "study", *sources, *words])
