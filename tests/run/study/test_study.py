@@ -105,15 +105,9 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     assert len([line for line in printed.splitlines() if line.startswith("[")]) == len(METHODS) - 2
     assert (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns == stamp
     assert [row["method"] for row in rows_of(out)] == list(METHODS)
-    assert json.loads((out / "study.json").read_text()) == {
-        "study": {
-            "sources": ["digits"],
-            "scenarios": ["large"],
-            "methods": ["all"],
-            "options": {"recipe": "quick", "epochs": 2, "bags": 20, "bag_size": 8},
-        },
-        "cells": [f"digits/large/{name}/fold0" for name in METHODS],
-    }
+    written = json.loads((out / "study.json").read_text())
+    assert written["study"]["methods"] == ["all"]
+    assert written["cells"] == [f"digits/large/{name}/fold0" for name in METHODS]
 
 
 @pytest.mark.parametrize(
