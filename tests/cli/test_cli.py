@@ -117,7 +117,7 @@ WRONG_USE = {
     "train digist": "digits",
     "train digits --recipe soup": "there is no recipe 'soup'",
     "train digits --scenario tiny": "tiny",
-    "train digits --fold 7": "fold is '7': give a whole number from 0 to 4",
+    "train digits --fold 7": "fold is 7: give a whole number from 0 to 4",
     "train digits --bag-size 500": "--with-replacement",
     "train digits --set training.seed=1": "use seed",
     "train digits --method count --option of=counts --option of=counts": "each name once",
@@ -128,9 +128,9 @@ WRONG_USE = {
     "evaluate nowhere": "not a run folder",
     "study digits --folds a": "write 0, 0-4 or 0,2",
     "study digits --methods ,": "methods is []: give text, or several",
-    "study digits --bags 0": "bags is '0': give a whole number from 4",
+    "study digits --bags 0": "bags is 0: give a whole number from 4",
     "study .": "there are no feature files",
-    "train . --folds 0": "folds is '0': give a whole number from 3",
+    "train . --folds 0": "folds is 0: give a whole number from 3",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,8 +27,8 @@ def with_options(
     @wraps(function)
     def command(*arguments: Any, **given: Any) -> None:
         values = {name: value for name, value in given.items() if value is not None}
-        pairs = {name: _read_pairs(name, of) for name, of in values.items() if name in options and isinstance(of, list)}
-        function(*arguments, **values | pairs)
+        read = {name: _read(options[name], value) for name, value in values.items() if name in options}
+        function(*arguments, **values | read)
 
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
     shown = sorted(options.values(), key=lambda option: not option.is_usual)
@@ -68,14 +68,17 @@ def help_of(option: Option) -> str:
     return f"{option.about} [{'; '.join(facts)}]" if facts else option.about
 
 
-def _read_pairs(name: str, pairs: Iterable[str]) -> dict[str, Any]:
-    """The values of --set, --option and --vary, whose values stay text: they are lists."""
+def _read(option: Option, given: Any) -> Any:
+    """Numbers, and pairs of names and values; those of --vary stay text: they are lists."""
+    if not isinstance(given, list):
+        is_number = isinstance(given, str) and allowed(option.field).startswith((KINDS[int], KINDS[float]))
+        return read_item(given) if is_number else given
     values: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in given:
         key, equals, text = pair.partition("=")
         if not equals or key in values:
-            raise InputError(f"--{IN_COMMAND.get(name, name)} {pair}: write NAME=VALUE, each name once")
-        values[key] = text if name == "vary" else read_item(text)
+            raise InputError(f"--{option.in_command} {pair}: write NAME=VALUE, each name once")
+        values[key] = text if option.name == "vary" else read_item(text)
     return values
 
 

@@ -42,10 +42,6 @@ Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_n
 Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
 
 
-def read_number(value: object) -> object:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
 class Columns(Part):
     """The names of columns in a table of your own, None for the usual ones."""
 
@@ -136,7 +132,7 @@ class Labels(Part):
     """A class that is not counted for the majority and is never a bag label."""
     background_share: Share | None = None
     """Its share of all instances, if it is known."""
-    instance_labels: Annotated[Count | Name | None, BeforeValidator(read_number)] = None
+    instance_labels: Count | Name | None = None
     """Also learn known classes of instances of training bags: all, or so many per class, of the column label, or a file
     of answers to an audit; metrics exclude these instances."""
 
