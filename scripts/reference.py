@@ -47,7 +47,7 @@ def _command(name: str, command: Command) -> str:
     app = App(default_command=command.function)
     found = app.assemble_argument_collection(parse_docstring=True)
     rows = [_row(each) for each in found if each.field_info.kind is not each.field_info.VAR_KEYWORD]
-    for option in command.takes().values() if command.takes else ():
+    for option in command.options().values():
         if not command.in_file or option.name not in OPTIONS | MACHINE:
             rows.append(_option(option))
     parts = [f"## `majority {name}`", command.about]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -43,8 +44,14 @@ AllParts = Annotated[Flag, Parameter(name="--all", help="Include training and va
 
 class Command(NamedTuple):
     function: Callable[..., None]
-    takes: Callable[[], Mapping[str, Option]] | None  # the options that it gets by their names
+    takes: str  # the options that it gets by their names: the name of a mapping in `run`, or nothing
     about: str
+
+    def options(self) -> Mapping[str, Option]:
+        """Imported only when they are needed."""
+        module, _, name = self.takes.partition(".")
+        found: Mapping[str, Option] = getattr(import_module(f"..run.{module}", __package__), name) if name else {}
+        return found
 
     @property
     def in_file(self) -> bool:
@@ -55,9 +62,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {}
 
 
-def command(
-    name: str, takes: Callable[[], Mapping[str, Option]] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(name: str, takes: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command. Its parameters are arguments and options; with `takes` it also gets, as keywords,
     those of these options that are given."""
 
@@ -105,10 +110,10 @@ def _run(words: list[str]) -> None:
     app.help_epilogue = DEBUG
     for name, each in COMMANDS.items():
         function, more = each.function, ""
-        if words[:1] == [name] and each.takes is not None:  # only the one that is called: others are not imported for
+        if words[:1] == [name] and each.takes:  # only the one that is called: others are not imported for
             from .options import with_options
 
-            function = with_options(function, each.takes(), shows_all or not each.in_file, each.in_file)
+            function = with_options(function, each.options(), shows_all or not each.in_file, each.in_file)
             more = "" if shows_all or not each.in_file else f"majority {name} --help all shows all options."
         app.command(function, name=name, help=each.about, help_epilogue=more, help_format="plaintext")
     app(words, exit_on_error=False, print_error=False, result_action="return_none")
@@ -132,13 +137,3 @@ def tell_how_to_continue(out: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         log(f"stopped; repeat the same command to continue {out}")
         raise
-
-
-# ---------------------------------------------------------------------- options of several commands
-
-
-def of_columns() -> Mapping[str, Option]:
-    from ..run.config import Columns
-    from ..run.options import options_of
-
-    return options_of(Columns)

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..errors import InputError
-from .app import Device, Flag, OtherSource, RunFolder, command, of_columns
-from .printing import log, note_trained_on
+from .app import Device, Flag, OtherSource, RunFolder, command
+from .printing import log
 
 
-@command("audit", of_columns)
+@command("audit", "config.COLUMNS")
 def audit(
     run: RunFolder,
     source: OtherSource = None,
@@ -53,7 +53,6 @@ def audit(
     if answers:
         report_audit(run, answers, calibrate=calibrate, device=device, log=log)
         return
-    note_trained_on(run, source)
     write_audit(
         run,
         out,

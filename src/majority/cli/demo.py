@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .app import Device, command, of_columns, tell_how_to_continue
+from .app import Device, command, tell_how_to_continue
 from .printing import log
 
 
@@ -25,7 +25,7 @@ def demo(folder: Path = Path("demo"), /) -> None:
     log(f"next: majority train {folder}/insects.csv --out run")
 
 
-@command("embed", of_columns)
+@command("embed", "config.COLUMNS")
 def embed(
     source: str,
     /,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,18 +11,8 @@ from ..errors import InputError
 from .app import Flag, Source, command
 from .printing import log, print_check, print_names, print_table
 
-if TYPE_CHECKING:
-    from ..run.options import Option
 
-
-def of_reading() -> Mapping[str, Option]:
-    from ..run.config import Reading
-    from ..run.options import options_of
-
-    return options_of(Reading)
-
-
-@command("check", of_reading)
+@command("check", "config.READING")
 def check(
     source: Source = None,
     /,

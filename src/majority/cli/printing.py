@@ -128,13 +128,6 @@ def print_next(folder: Path) -> None:
     log(f"  majority report {folder}          # write the page with figures, plots and pictures")
 
 
-def note_trained_on(run: Path, source: str | None) -> None:
-    from ..run.folder import first_run, is_trained_on, read_config
-
-    if source is not None and is_trained_on(read_config(first_run(run)), source):
-        log("note: the run was trained on this source; its training bags are included here")
-
-
 # ---------------------------------------------------------------------- studies
 
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..errors import InputError, count_noun
-from .app import AllParts, Device, Flag, OtherSource, RunFolder, command, of_columns, tell_how_to_continue
-from .printing import log, note_trained_on, print_figures
+from .app import AllParts, Device, Flag, OtherSource, RunFolder, command, tell_how_to_continue
+from .printing import log, print_figures
 
 
-@command("evaluate", of_columns)
+@command("evaluate", "config.COLUMNS")
 def evaluate(
     run: RunFolder,
     source: OtherSource = None,
@@ -39,7 +39,6 @@ def evaluate(
         check_not_source(out, sources_of(run, source))
     names = column_names(columns)
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
-    note_trained_on(run, source)
     described = {}
     for part, of_part in bags.items():
         further = of_part.true_classes[len(classifier.classes) :]
@@ -51,7 +50,7 @@ def evaluate(
         log(str(out))
 
 
-@command("predict", of_columns)
+@command("predict", "config.COLUMNS")
 def predict(
     run: RunFolder,
     source: OtherSource = None,
@@ -96,13 +95,11 @@ def predict(
         request = Request(run, Path(source), out, by_bag, abstain_below, names, device)
         with tell_how_to_continue(out):
             predict_blocks(request, block_rows, shard, on, log)
-        note_trained_on(run, source)
         return
     check_output_path(out, sources_of(run, source))
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )
-    note_trained_on(run, source)
     if classifier.model.spec.images:
         keep_freed_memory()
     if by_bag:
@@ -111,7 +108,7 @@ def predict(
         log(f"{count_noun(write_predictions(out, classifier, bags, opened, abstain_below), 'instance')}: {out}")
 
 
-@command("review", of_columns)
+@command("review", "config.COLUMNS")
 def review(
     run: RunFolder,
     source: OtherSource = None,
@@ -138,7 +135,6 @@ def review(
 
     for path in (out, instances_path(out)):
         check_output_path(path, sources_of(run, source))
-    note_trained_on(run, source)
     found = review_run(run, source, names=column_names(columns), device=device, log=log)
     instances = write_review(out, found)
     listed = f"{len(found.suspicions):,} of {count_noun(found.labelled, 'labelled bag')}"
@@ -169,7 +165,7 @@ def export(run: RunFolder, /, *, out: Path = Path("model.onnx")) -> None:
     log(str(export_onnx(classifier, out, card_facts(read_config(run), read_result(run), classifier))))
 
 
-@command("map", of_columns)
+@command("map", "config.COLUMNS")
 def write_map(
     run: RunFolder,
     source: OtherSource = None,
@@ -196,14 +192,13 @@ def write_map(
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )
-    note_trained_on(run, source)
     for part, of_part in bags.items():
         folder = out if len(bags) == 1 else out / part
         written = write_maps(folder, classifier, of_part, opened, tile_size=tile_size, together=together)
         log(f"{count_noun(len(of_part.index), 'instance')} in {count_noun(len(written), 'map')}: {folder}")
 
 
-@command("report", of_columns)
+@command("report", "config.COLUMNS")
 def report(
     run: Path,
     source: OtherSource = None,
@@ -232,5 +227,4 @@ def report(
         return
     if reference is not None:
         raise InputError(f"--reference {reference}: {run} is a run, and only a study compares methods: leave it out")
-    note_trained_on(run, source)
     log(str(report_run(run, device, source, log, column_names(columns))))

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .app import ConfigFile, command, tell_how_to_continue
 from .printing import end_study, log
 
-if TYPE_CHECKING:
-    from ..run.options import Option
 
-
-def of_study() -> Mapping[str, Option]:
-    from ..run.study_config import STUDY_OPTIONS
-
-    return STUDY_OPTIONS
-
-
-@command("study", of_study)
+@command("study", "study_config.STUDY_OPTIONS")
 def study(sources: list[str] | None = None, /, *, config: ConfigFile = None, **options: Any) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +13,9 @@ from .printing import log, print_folds, print_next, print_result
 
 if TYPE_CHECKING:
     from ..run.config import Machine, RunConfig
-    from ..run.options import Option
 
 
-def of_train() -> Mapping[str, Option]:
-    from ..run.config import MACHINE, OPTIONS
-
-    return OPTIONS | MACHINE
-
-
-@command("train", of_train)
+@command("train", "config.TRAIN")
 def train(source: Source = None, /, *, config: ConfigFile = None, **options: Any) -> None:
     """Train an instance classifier from majority labels, in a run folder.
 
@@ -69,18 +61,18 @@ def _describe(source: str | None, config: Path | None, options: dict[str, Any]) 
     return checked(Machine, of_machine), RunConfig.from_options(source, **given)
 
 
-@command("config", of_train)
+@command("config", "config.TRAIN")
 def show_config(source: Source = None, /, *, schema: Flag = False, config: ConfigFile = None, **options: Any) -> None:
     """Print the description of a run, with every option, as a file for --config; nothing is trained.
 
     Args:
         schema: Print the JSON schema of a --config file, for editors.
     """
-    from ..run.config import as_toml, json_schema
+    from ..run.config import TRAIN, as_toml, json_schema
     from ..run.plan import check_config
 
     if schema:
-        log(json.dumps(json_schema(of_train()), indent=2))
+        log(json.dumps(json_schema(TRAIN), indent=2))
         return
     machine, run = _describe(source, config, options)
     check_config(run)

@@ -224,10 +224,8 @@ class RunConfig(Labels, Method):
             raise InputError("background_share: name the background too (background)")
         if isinstance(bags, BenchmarkBags) and isinstance(chosen, str):
             raise InputError(f"instance_labels is {chosen}: of a benchmark set, say how many per class, e.g. 5")
-        if self.refit and isinstance(bags, BenchmarkBags):
-            raise InputError("refit is for your own bags, a benchmark tests on bags not trained on: leave it out")
-        if self.refit and isinstance(bags, OwnBags) and bags.folds is not None:
-            raise InputError("refit with folds: `majority predict` averages the classifiers of all folds: leave it out")
+        if self.refit and (isinstance(bags, BenchmarkBags) or bags.folds is not None):
+            raise InputError("refit is for your own bags without folds, whose classifiers are averaged: leave it out")
         return self
 
     @property
@@ -287,6 +285,8 @@ class Machine(Part):
 
 OPTIONS = options_of(Method, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
 MACHINE = options_of(Machine)
+TRAIN = OPTIONS | MACHINE
+COLUMNS, READING = options_of(Columns), options_of(Reading)
 
 
 def may_have(kind: type[Division], name: str) -> bool:

@@ -20,7 +20,7 @@ from ..log import Log, no_log
 from ..predict.classifier import CLASSIFIER, Classifier, mean_of
 from .config import IN_MEMORY, BenchmarkBags, Columns, OwnBags, RunConfig
 from .data import fingerprints, make_parts, open_source
-from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
+from .folder import classifier_file, finished_file, fold_folders, is_trained_on, read_config, source_of
 from .record import RunRecord
 
 
@@ -57,6 +57,8 @@ def open_bags(
         custom = load_custom(user_path(source), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
+        if is_trained_on(record, source):
+            log("note: the run was trained on this source; its training bags are included here")
         if custom.bags.store.ndim == 2 and (custom.encoder is None) != (record.encoder is None):
             trained, given = ("without", "with") if record.encoder is None else ("with", "without")
             what = f"{folder} was trained on features {trained} names, and {source} has features {given} names"
