@@ -246,10 +246,7 @@ def test_a_classifier_that_is_gone_is_named(by_default, tmp_path, majority):
 
 def test_where_it_has_no_meaning_it_is_refused(tmp_path):
     source = write_bags(tmp_path / "bags.csv")
-    for bags, choices, message in (
-        ("digits", {}, "refit is for your own bags"),
-        (source, {"folds": 5}, "without folds"),
-    ):
+    for bags, choices in (("digits", {}), (source, {"folds": 5})):
         with pytest.raises(InputError, match="refit is for your own bags without folds"):
             train(bags, out=tmp_path / "run", refit=True, verbose=False, **choices)
         assert not (tmp_path / "run").exists()
