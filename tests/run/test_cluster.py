@@ -180,10 +180,9 @@ def test_nodes_with_other_versions_or_without_the_files_are_refused(connection, 
     connection.check_nodes([tmp_path])
     with pytest.raises(InputError, match=r"absent: node .* cannot see it.*share"):
         connection.check_nodes([tmp_path, tmp_path / "absent"])
-    with pytest.raises(InputError, match=r"--device cuda: no node"):
-        connection.share("cuda")
-    with pytest.raises(InputError, match=r"--device cuda:1: .*Ray chooses"):
-        connection.share("cuda:1")
+    for device, fact in (("cuda", "no node"), ("cuda:1", "Ray chooses")):
+        with pytest.raises(InputError, match=f"--device {device}: .*{fact}"), connect(device):
+            pass
     own = labelled_set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "__version__", "9.9")

@@ -1,5 +1,5 @@
-"""Work on several machines: a shard, which is a part for one of them, and a Ray cluster: how to connect to it, check
-its nodes and run functions there. No other module imports Ray."""
+"""Work that is divided: into shards, over workers side by side, and over the nodes of a Ray cluster. No other module
+imports Ray."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ..errors import InputError
@@ -30,7 +31,9 @@ DRIVER_VARIABLES = {  # unless they are set
 }
 CURE = "start one with `ray start --head`, correct RAY_ADDRESS, or unset it to use this machine alone"
 MAX_SHARDS = 1_000_000
+POLL_SECONDS = 0.5
 Item = TypeVar("Item")
+Ended = TypeVar("Ended")
 
 
 def check_on(on: str) -> None:
@@ -57,9 +60,6 @@ class Shard:
             raise InputError(f"--shard {text}: write I/N, part I of N parts, from 1/N to N/N, such as 2/8")
         return cls(number, of)
 
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
     @property
     def file_name(self) -> str:
         return f"{self.number}-of-{self.of}"
@@ -69,16 +69,49 @@ class Shard:
         return items[self.number - 1 :: self.of]
 
 
+class LostTaskError(Exception):
+    """The process or the node of a task died."""
+
+
+def side_by_side(
+    workers: Sequence[Callable[[Item], Ended]], items: Sequence[Item], running: list[Item]
+) -> Iterator[tuple[Item, Ended | LostTaskError] | None]:
+    """Each item with what a worker made of it, as they end; None at every poll. A worker does one item at a time."""
+    free: SimpleQueue[Callable[[Item], Ended]] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def work(item: Item) -> tuple[Item, Ended | LostTaskError]:
+        worker = free.get()
+        running.append(item)
+        try:
+            return item, worker(item)
+        except LostTaskError as error:
+            return item, error
+        finally:
+            running.remove(item)
+            free.put(worker)
+
+    threads = ThreadPoolExecutor(min(len(workers), len(items)))
+    pending = {threads.submit(work, item) for item in items}
+    try:
+        while pending:
+            ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            yield from (future.result() for future in ended)
+            yield None
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
 # ---------------------------------------------------------------------- a Ray cluster
 
 
-class LostTaskError(Exception):
-    """The process or the node of a task died more often than it is tried again."""
-
-
 @contextmanager
-def connect() -> Iterator[Cluster]:
-    """Connect to the cluster at RAY_ADDRESS, or one that runs on this machine, or start one here for this command."""
+def connect(device: str = "auto", jobs: int | None = None, paths: Sequence[Path] = ()) -> Iterator[Cluster]:
+    """Connect to the cluster at RAY_ADDRESS, or one that runs on this machine, or start one here for this command.
+
+    The device is that of tasks; `jobs` is their number, or that per GPU. Every node must see the paths.
+    """
     for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
     try:
@@ -86,7 +119,7 @@ def connect() -> Iterator[Cluster]:
     except ImportError:
         raise InputError("--on ray needs Ray: pip install 'majority[ray]'") from None
     if ray.is_initialized():  # by the program that uses this package
-        yield Cluster(ray)
+        yield Cluster(ray, device, jobs, paths)
         return
     address = os.environ.get("RAY_ADDRESS", "")
     host, _, port = address.rpartition(":")
@@ -98,7 +131,7 @@ def connect() -> Iterator[Cluster]:
         where = f"at RAY_ADDRESS={address}" if address else "on this machine"
         raise InputError(f"no Ray cluster can be used {where} ({_first_line(error)}): {CURE}") from None
     try:
-        yield Cluster(ray)
+        yield Cluster(ray, device, jobs, paths)
     finally:
         ray.shutdown()
 
@@ -106,26 +139,20 @@ def connect() -> Iterator[Cluster]:
 class Cluster:
     """A cluster to which this process is connected; see `connect`."""
 
-    def __init__(self, ray: Any):
-        self.ray = ray
-
-    def share(self, device: str, jobs: int | None = None) -> tuple[float, str]:
-        """What a task takes of a GPU, and its device: a CPU, or a part of a GPU, `jobs` per GPU. "auto": GPUs if there
-        are any. Ray shows each task only its own GPU."""
-        gpus = self.ray.cluster_resources().get("GPU", 0)
+    def __init__(self, ray: Any, device: str, jobs: int | None, paths: Sequence[Path]):
+        self.ray, resources = ray, ray.cluster_resources()
+        cores, gpus = resources.get("CPU", 0), resources.get("GPU", 0)
         if device not in ("auto", "cpu", "cuda"):
             raise InputError(f"--device {device}: on a Ray cluster, give auto, cpu or cuda; Ray chooses the GPU")
         if device == "cuda" and not gpus:
             raise InputError("--device cuda: no node of the Ray cluster has a GPU: use --device cpu, or add a node")
-        return (0, "cpu") if device == "cpu" or not gpus else (1 / (jobs or PER_GPU), "cuda")
-
-    def slots(self, share: float) -> int:
-        """How many tasks the nodes can run at the same time."""
-        resources = self.ray.cluster_resources()
-        slots = int(min(resources.get("CPU", 0), resources.get("GPU", 0) / share if share else float("inf")))
-        if slots == 0:
+        self.device = "cuda" if gpus and device != "cpu" else "cpu"
+        per_gpu = (jobs or PER_GPU) if self.device == "cuda" else 0
+        self.share = 1 / per_gpu if per_gpu else 0.0  # of a GPU, for a task; Ray shows it only this GPU
+        self.slots = int(min(cores, gpus * per_gpu)) if per_gpu else jobs or int(cores)  # tasks at the same time
+        if cores < 1 or self.slots == 0:
             raise InputError("the nodes of the Ray cluster have no CPU for a task: start them with --num-cpus")
-        return slots
+        self.check_nodes(paths)
 
     def check_nodes(self, paths: Sequence[Path]) -> None:
         """Refuse a cluster with nodes that have another version, or do not see these paths."""
@@ -152,17 +179,13 @@ class Cluster:
                 cure = "put it on a path that all nodes share, such as a network file system"
                 raise InputError(f"{missing[0]}: {node} cannot see it: {cure}")
 
-    def start(self, function: Callable[..., Any], *arguments: Any, share: float) -> Future[Any]:
-        """Run a function of this package on a node. If its process or its node dies, it is run again."""
-        remote = self.ray.remote(num_cpus=1, num_gpus=share, max_retries=RETRIES)(_run_task)
+    def call(self, function: Callable[..., Ended], *arguments: Any) -> Ended:
+        """What a function of this package returns on a node. If its process or its node dies, it is run again."""
+        task = self.ray.remote(num_cpus=1, num_gpus=self.share, max_retries=RETRIES)(_run_task)
         variables = {name: value for name, value in os.environ.items() if name.startswith(OWN_VARIABLES)}
-        future: Future[Any] = remote.remote(function, arguments, variables, os.getcwd()).future()
-        return future
-
-    def result(self, future: Future[Any]) -> Any:
-        """What the function returned. A process or node that died too often is a `LostTaskError`."""
         try:
-            return future.result()
+            ended: Ended = task.remote(function, arguments, variables, os.getcwd()).future().result()
+            return ended
         except self.ray.exceptions.RayTaskError:  # the function raised it
             raise
         except self.ray.exceptions.RayError as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..io.custom.blocks import Division, divide
 from ..io.predictions import WRITERS, Columns, add_majority, bag_counts, check_pyarrow, instance_rows, write_rows
 from ..log import Log
 from ..predict.classifier import Classifier
-from .cluster import LOCAL, LostTaskError, Shard, check_on, connect
+from .cluster import LOCAL, LostTaskError, Shard, check_on, connect, side_by_side
 from .folder import classifier_file, read_config
 from .reopen import open_bags, read_options
 
@@ -153,16 +153,13 @@ def _on_cluster(orders: Sequence[Order]) -> Iterator[Ended]:
     if not orders:
         return
     request = orders[0][0]
-    with connect() as cluster:
-        share, device = cluster.share(request.device)
-        cluster.check_nodes([request.out, request.run, request.source])
-        request = replace(request, device=device)
-        tasks = {cluster.start(try_block, request, *order[1:], share=share): order[2] for order in orders}
-        for task in as_completed(tasks):
-            try:
-                yield cluster.result(task)
-            except LostTaskError as error:
-                yield 0, [], f"block {tasks[task]}: {error}"
+    with connect(request.device, paths=[request.out, request.run, request.source]) as cluster:
+        request = replace(request, device=cluster.device)
+        worker = partial(cluster.call, try_block, request)
+        blocks = [order[1:] for order in orders]
+        for done in filter(None, side_by_side([lambda block: worker(*block)] * cluster.slots, blocks, [])):
+            (_, number), ended = done
+            yield (0, [], f"block {number}: {ended}") if isinstance(ended, LostTaskError) else ended
 
 
 def _check_places(request: Request) -> None:

@@ -9,12 +9,11 @@ from majority.run.study import workers
 class InProcessWorker:
     """Replaces a worker process: trains each cell in this process."""
 
-    def __init__(self, environment, device):
-        self.device = device
+    def __init__(self, environment):
         workers.OPENED.clear()  # as in a new process
 
-    def train(self, folder, cell, trackers):
-        return workers.train_cell(cell, folder, self.device, trackers)
+    def call(self, function, *arguments):
+        return function(*arguments)
 
     def kill(self):
         pass

@@ -249,8 +249,8 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path,
 def test_a_new_process_has_its_environment_and_its_own_output(labelled_set, tmp_path, monkeypatch, capfd):
     """As users get it: a process that imports the package."""
     experiment = cell_of(labelled_set(), epochs=1)
-    worker = workers.ProcessWorker({"OMP_NUM_THREADS": "3"}, "cpu")
-    assert worker.train(tmp_path / "fold0", experiment, ()).result["epochs"] == 1
+    worker = workers.ProcessWorker({"OMP_NUM_THREADS": "3"})
+    assert worker.call(workers.train_cell, experiment, tmp_path / "fold0", "cpu").result["epochs"] == 1
     found = worker.pool.submit(os.getenv, "OMP_NUM_THREADS").result()
     worker.kill()
     assert found == "3"

@@ -8,13 +8,12 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from ...errors import InputError, TrainingError
 from ...files import append, retry_while_busy
 from ...io import Source, describe, load
 from ...registry import load_plugins
-from ..cluster import LOCAL, LostTaskError, Shard, connect
+from ..cluster import LOCAL, Ended, LostTaskError, Shard, connect, side_by_side
 from ..config import Reading, RunConfig
 from ..data import open_source, path_of
 from ..experiment import How, finished_result, run_experiment
@@ -34,7 +33,6 @@ from ..record import read_result
 from ..trackers import create_trackers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
-POLL_SECONDS = 0.5
 CONTEXT = multiprocessing.get_context("spawn")
 DIED = "its process was killed, perhaps because memory ran out: use fewer --jobs"
 
@@ -65,8 +63,8 @@ class State:
     running: list[Path] = field(default_factory=list)
 
 
+Call = Callable[..., Any]  # a function, with its arguments, in another process
 Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
-Train = Callable[[Path, Cell, Sequence[str]], FinishedCell]  # a worker: it trains one cell at a time
 
 
 def run_cells(
@@ -94,47 +92,25 @@ def run_cells(
     failures.unlink(missing_ok=True)
     watch(state, None)
     if waiting:
-        start = local_workers if on == LOCAL else ray_workers
-        with start(state, waiting, device, jobs) as workers:
-            _train_all(state, waiting, workers, trackers, watch, failures)
+        out.mkdir(parents=True, exist_ok=True)
+        with _workers(state, waiting, device, jobs, on) as (calls, chosen):
+
+            def train(call: Call, folder: Path) -> FinishedCell:
+                place = Path(os.path.abspath(folder))
+                ended: FinishedCell = call(train_cell, state.cells[folder], place, chosen, trackers, on != LOCAL)
+                return replace(ended, folder=folder)  # as this command names it
+
+            for done in side_by_side([partial(train, call) for call in calls], waiting, state.running):
+                if done is None:
+                    watch(state, None)
+                    continue
+                folder, found = done
+                ended = FinishedCell(folder, failure=str(found)) if isinstance(found, LostTaskError) else found
+                state.finished[folder] = ended
+                if ended.failure:
+                    append(failures, f"{folder}: {ended.failure}\n{ended.details}".rstrip() + "\n\n")
+                watch(state, ended)
     return [state.finished[folder] for folder, _ in cells]
-
-
-def _train_all(
-    state: State,
-    waiting: Sequence[Path],
-    workers: Sequence[Train],
-    trackers: Sequence[str],
-    watch: Watch,
-    failures: Path,
-) -> None:
-    free: SimpleQueue[Train] = SimpleQueue()
-    for worker in workers:
-        free.put(worker)
-
-    def train(folder: Path) -> FinishedCell:
-        worker = free.get()
-        state.running.append(folder)
-        try:
-            return worker(folder, state.cells[folder], trackers)
-        finally:
-            free.put(worker)
-
-    threads = ThreadPoolExecutor(len(workers))
-    pending = {threads.submit(train, folder) for folder in waiting}
-    try:
-        while pending:
-            ended, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-            for cell in (future.result() for future in ended):
-                state.finished[cell.folder] = cell
-                state.running.remove(cell.folder)
-                if cell.failure:
-                    state.out.mkdir(parents=True, exist_ok=True)
-                    append(failures, f"{cell.folder}: {cell.failure}\n{cell.details}".rstrip() + "\n\n")
-                watch(state, cell)
-            watch(state, None)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def shard_lock(shard: Shard | None) -> str:
@@ -177,24 +153,34 @@ def train_cell(
         return FinishedCell(folder, failure=failure, details=traceback.format_exc())
 
 
-# ---------------------------------------------------------------------- processes on this machine
+# ---------------------------------------------------------------------- where cells are trained
 
 
 @contextmanager
-def local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Train]]:
+def _workers(
+    state: State, waiting: Sequence[Path], device: str, jobs: int | None, on: str
+) -> Iterator[tuple[list[Call], str]]:
+    """Functions that call others elsewhere: in processes on this machine, or on the nodes of a Ray cluster, as many as
+    it has room for now; and the device there."""
+    bags = [state.cells[folder].config.bags for folder in waiting]
+    if on != LOCAL:
+        sources = sorted({Path(path) for path in map(path_of, bags) if path})
+        with connect(device, jobs, [state.out.absolute(), *sources]) as cluster:
+            yield [cluster.call] * cluster.slots, cluster.device
+        return
     chosen = choose_device(device)
     on_gpu = chosen.type == "cuda"
-    environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)
-    needed = {state.cells[folder].config.bags.source for folder in waiting}
+    needed = {of.source for of in bags}
     for named in describe():
         if named.name in needed and not named.locate()[0]:
             load(named.name)  # downloaded once, with visible progress, before several processes need it
-    workers = [ProcessWorker(each, "cuda" if on_gpu else device) for each in environments[: len(waiting)]]
+    environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)
+    processes = [ProcessWorker(each) for each in environments[: len(waiting)]]
     try:
-        yield [worker.train for worker in workers]
+        yield [process.call for process in processes], "cuda" if on_gpu else device
     finally:
-        for worker in workers:
-            worker.kill()
+        for process in processes:
+            process.kill()
 
 
 def worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:
@@ -217,12 +203,11 @@ class ProcessWorker:
 
     starting = threading.Lock()  # the environment of this process is that of the one that starts
 
-    def __init__(self, environment: dict[str, str], device: str):
-        self.environment, self.device = environment, device
+    def __init__(self, environment: dict[str, str]):
+        self.environment, self.ended = environment, False
         self.pool: ProcessPoolExecutor | None = None
-        self.ended = False
 
-    def train(self, folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
+    def call(self, function: Callable[..., Ended], *arguments: Any) -> Ended:
         try:
             with self.starting:
                 if self.ended:
@@ -231,16 +216,17 @@ class ProcessWorker:
                 os.environ.update(self.environment)
                 try:
                     self.pool = self.pool or ProcessPoolExecutor(1, CONTEXT, _prepare_process)
-                    answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
+                    answer = self.pool.submit(function, *arguments)
                 finally:
                     os.environ.clear()
                     os.environ.update(before)
             ended = answer.result()
+            if isinstance(ended, FinishedCell) and ended.details:  # the next cell gets a fresh process
+                self._end_process()
+            return ended
         except BrokenProcessPool:
-            ended = FinishedCell(folder, failure=DIED)
-        if ended.details or ended.failure == DIED:  # the next cell gets a fresh process
             self._end_process()
-        return ended
+            raise LostTaskError(DIED) from None
 
     def kill(self) -> None:
         """End the process, also in the middle of a cell, for good."""
@@ -269,28 +255,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)  # releases the run folder at once, even in the middle of an epoch
-
-
-# ---------------------------------------------------------------------- tasks on a Ray cluster
-
-
-@contextmanager
-def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[Train]]:
-    """As many tasks at a time as the cluster has room for now; or `jobs`, or `jobs` per GPU. Ray chooses the node of a
-    task, and runs it again if the node dies."""
-    with connect() as cluster:
-        share, chosen = cluster.share(device, jobs)
-        state.out.mkdir(parents=True, exist_ok=True)
-        sources = {path_of(state.cells[folder].config.bags) for folder in waiting}
-        cluster.check_nodes([Path(os.path.abspath(state.out)), *sorted(Path(path) for path in sources if path)])
-        slots = cluster.slots(share)
-
-        def train(folder: Path, cell: Cell, trackers: Sequence[str]) -> FinishedCell:
-            order = (cell, Path(os.path.abspath(folder)), chosen, trackers, True)
-            try:
-                ended = cluster.result(cluster.start(train_cell, *order, share=share))
-            except LostTaskError as error:
-                return FinishedCell(folder, failure=str(error))
-            return replace(ended, folder=folder)  # as this command names it
-
-        yield [train] * min(slots if share else jobs or slots, len(waiting))
