@@ -250,7 +250,7 @@ def test_the_page_by_keyboard_closed_opened_and_saved(trained, place, browser):
     page.goto(page_path.as_uri())
     assert "21 of 50" in page.inner_text("#title")
     assert page.locator("#values tbody tr").count() == 3
-    assert page.locator("#map circle").count() == 21
+    assert page.locator("#map circle").count() == 20
     for name in expected[20:-1]:
         page.keyboard.press(name)
     page.keyboard.press("0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,17 +10,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..data.bags import Bags
 from ..errors import InputError, count_noun
 from ..files import write_atomically, write_json
-from ..io import names as built_in
 from ..io.custom import ColumnNames
 from ..log import Log, no_log
 from ..predict.audit_figures import AuditFigures
 from ..predict.classifier import Classifier
-from .audit_files import ANSWERS, DESIGN, PAGE, TO_LABEL, AuditRecord, answers_in, figures_from, read_record, read_table
 from .audit_page import write_audit_page
-from .audit_population import Population, classifier_files, hash_of, open_population
+from .audit_sample import (
+    DESIGN,
+    AuditRecord,
+    Population,
+    answers_in,
+    classifier_files,
+    figures_from,
+    hash_of,
+    open_population,
+    read_record,
+)
 from .folder import classifier_file, fold_folders
 from .report.page import AUDIT_FIGURES, report_run
 from .train import TrainedRun
+
+TO_LABEL, PAGE, ANSWERS = "to-label.csv", "label.html", "answers.csv"
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,11 +79,11 @@ def audit(
     folder = run.folder if isinstance(run, TrainedRun) else run
     if isinstance(source, Bags):
         classifier = folder if isinstance(folder, Classifier) else Classifier.load(folder, device)
-        return Audit(*Population.of([(classifier, source)], seed).draw(labels, None, names))
+        return Audit(*Population([(classifier, source)], seed).draw(labels))
     if isinstance(folder, Classifier):
         raise InputError("audit of a classifier: give the bags, or the folder of its run")
-    place = None if source is None else _absolute(str(source))
-    return Audit(*open_population(Path(folder), place, seed, names, device).draw(labels, place, names))
+    place = None if source is None else str(source)
+    return Audit(*open_population(Path(folder), place, seed, names, device).draw(labels))
 
 
 def write_audit(
@@ -95,19 +104,18 @@ def write_audit(
     Answers that the folder has already stay.
     """
     before = None if more is None else read_record(out)
-    place = None if source is None else _absolute(source)
     if before is not None:
-        place, seed, names, labels = before.source, before.seed, before.names, len(before.bags) + (more or 0)
+        source, seed, names, labels = before.source, before.seed, before.names, len(before.bags) + (more or 0)
     elif (out / DESIGN).exists():
         cure = "read its answers with --answers, draw further labels with --more, or choose another --out"
         raise InputError(f"{out} holds an audit: {cure}")
-    population = open_population(run, place, seed, names, device, log)
-    record, table = population.draw(labels, place, names)
+    population = open_population(run, source, seed, names, device, log)
+    record, table = population.draw(labels)
     if before is not None and before.audit != record.audit:
         cure = "audit again with another --out"
         raise InputError(f"{out / DESIGN} is the audit of another classifier or of bags that have changed: {cure}")
     if before is not None and (out / ANSWERS).is_file():
-        table["answer"] = table["id"].map(answers_in(record, read_table(out / ANSWERS), str(out / ANSWERS))).fillna("")
+        table["answer"] = table["id"].map(answers_in(record, out / ANSWERS)).fillna("")
     out.mkdir(parents=True, exist_ok=True)
     write_audit_page(out / PAGE, record, table["answer"].tolist(), population, show_predictions)
     write_atomically(out / TO_LABEL, lambda draft: table.to_csv(draft, index=False))
@@ -115,11 +123,6 @@ def write_audit(
     which = f"{count_noun(labels, 'instance')} of {len(population.positions):,}"
     log(f"{which}: label them on {out / PAGE}, or in {out / TO_LABEL}")
     log(f"then: majority audit {run} --answers {out / ANSWERS}")
-
-
-def _absolute(source: str) -> str:
-    """A file or folder is found again from anywhere."""
-    return source if source in built_in() else os.path.abspath(os.path.expanduser(source))
 
 
 def report_audit(

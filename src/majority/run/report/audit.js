@@ -89,10 +89,10 @@ function showPictures(item) {
 function showMap(map) {
   by("map").replaceChildren();
   if (!map) return;
-  const svg = draw("svg", { viewBox: "-10 -10 280 280", width: 280, height: 280, role: "img" }, by("map"));
-  svg.setAttribute("aria-label", `its place in the bag: x ${map.x}, y ${map.y}`);
-  map.points.slice(1).forEach(([x, y]) => draw("circle", { cx: x, cy: y, r: 2, fill: "#888" }, svg));
-  const [x, y] = map.points[0];
+  const svg = draw("svg", { viewBox: `0 0 300 ${map.height}`, width: 300, height: map.height, role: "img" }, by("map"));
+  svg.setAttribute("aria-label", `its place in the bag: ${map.extent}`);
+  (map.places[0] || []).forEach(([x, y]) => draw("circle", { cx: x, cy: y, r: 2, fill: "#888" }, svg));
+  const [x, y] = map.places[1][0];
   draw("circle", { cx: x, cy: y, r: 6, fill: "none", stroke: "#d1345b", "stroke-width": 3 }, svg);
 }
 

@@ -66,6 +66,7 @@ def instance_map(coordinates: np.ndarray, predicted: np.ndarray) -> dict[str, An
     scale = (width - 2 * padding) / (span.max() or 1.0)
     height = max(float(span[1] * scale), 60.0) + 2 * padding
     places = (coordinates - low - span / 2) * [1, -1 if y_up else 1] * scale + [width / 2, height / 2]
+    places = places.round(1)
     (left, right), (first, last) = zip(low, low + span, strict=True)
     return {
         "n": len(coordinates),
@@ -74,6 +75,11 @@ def instance_map(coordinates: np.ndarray, predicted: np.ndarray) -> dict[str, An
         "places": {int(of): places[predicted == of].tolist() for of in np.unique(predicted)},
         "extent": f"x {left:g} to {right:g}, y {first:g} to {last:g} {'upwards' if y_up else 'downwards'}",
     }
+
+
+def evenly_spaced(positions: np.ndarray, limit: int) -> np.ndarray:
+    """At most `limit` of the positions."""
+    return positions[np.linspace(0, len(positions) - 1, min(limit, len(positions))).astype(int)]
 
 
 def picture_strip(images: np.ndarray, side: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ...predict.metrics import Margins, class_rates
 from ..classified_bags import ClassifiedBags
 from ..review import Review
 from .blocks import macros, number, percent
-from .figures import instance_map, picture_strip
+from .figures import evenly_spaced, instance_map, picture_strip
 
 # Limits that keep a page small and readable; the page says what it leaves out.
 MAX_BARS, MAX_SEGMENTS = 200, 12  # bags, and classes in the bar of one bag
@@ -116,7 +116,7 @@ def maps(classified: ClassifiedBags) -> list[View]:
     coordinates = classified.bags.coordinates
     assert coordinates is not None
     for bag in classified.order[:MAX_MAPS].tolist():
-        positions = _evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
+        positions = evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
         drawing = instance_map(coordinates[positions], classified.guess[positions])
         views.append(bag_view(classified, bag) | {"map": drawing})
     return views
@@ -163,7 +163,7 @@ def gallery(classified: ClassifiedBags) -> list[tuple[int, int, dict[str, View]]
 
 def _mosaic(classified: ClassifiedBags, bag: int, marked: bool = True) -> View:
     names = without_common_prefix(classified.classes)
-    positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
+    positions = evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
     captions = [names[of] for of in classified.guess[positions].tolist()]
     return _pictures(classified, positions, captions, MOSAIC_SIDE, marked)
 
@@ -181,8 +181,3 @@ def _pictures(
         shown.append({"of": of, "caption": caption, "title": title, "wrong": marked and bool(wrong[i])})
     bags = classified.bags
     return {"shown": shown} | picture_strip(bags.store[bags.index[positions]], side)
-
-
-def _evenly_spaced(positions: np.ndarray, limit: int) -> np.ndarray:
-    """At most `limit` of the positions, evenly spaced."""
-    return positions[np.linspace(0, len(positions) - 1, min(limit, len(positions))).astype(int)]
