@@ -92,6 +92,10 @@ def two_bags(labels=("a", "b")):
             lambda: two_bags().with_background("b"),
             r"bag 1 \(slide-2\) has the label b, the background.*or leave out bags",
         ),
+        (
+            lambda: two_bags().with_background("n").with_other_labels({1: "n"}),
+            "bag 1 .* has the label n, the background",
+        ),
         (lambda: two_bags(["a", "a"]).with_background("n"), "classes a, n, background 'n'.* 2 other classes"),
         (lambda: Background(0, share=1.0), "background share 1.0: .* between 0 and 1"),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Unpack
 
@@ -25,7 +25,7 @@ from .columns import (
     take,
 )
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
-from .labels import encode_bag_labels
+from .labels import BagLabels, encode_bag_labels
 from .splitting import divide
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
@@ -152,7 +152,7 @@ class Bags:
         **columns: Unpack[BagColumns],
     ) -> Bags:
         """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
-        arrays = [np.asarray(as_array(positions)) for positions in indices]
+        arrays = [as_array(positions) if len(positions) else np.empty(0, np.int64) for positions in indices]
         index = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
         return cls(store, index, offsets_of([len(array) for array in arrays]), labels, classes, **columns)
 
@@ -290,12 +290,7 @@ class Bags:
         """
         classes = tuple(dict.fromkeys((*self.classes, name)))
         number = classes.index(name)
-        if (wrong := self.bag_labels.names_class(number)).any():
-            what = (
-                f"{self.describe(int(np.argmax(wrong)))} has the label {name}, the background, as {wrong.sum()} bags do"
-            )
-            cure = "label them with the most common class of their other instances, or leave out bags that have none"
-            raise InputError(f"{what}: {cure}")
+        refuse_background(self.bag_labels, number, name, self.describe)
         if not name.strip() or len(classes) < 3:
             raise InputError(f"classes {', '.join(classes)}, background {name!r}: give it a name, and 2 other classes")
         labels = self.bag_labels.with_classes(len(classes))
@@ -334,6 +329,8 @@ class Bags:
             return self.describe(int(bags[number]))
 
         others, _ = encode_bag_labels([*labels.values()], None, self.classes, self.sizes[bags], describe)
+        if self.background is not None:
+            refuse_background(others, self.background, self.classes[self.background], describe)
         return self._with(bag_labels=self.bag_labels.with_others(bags, others))
 
     def subset(self, bags: Column) -> Bags:
@@ -387,6 +384,15 @@ class Bags:
         other = object.__new__(Bags)
         other.__dict__.update(self.__dict__ | changes)
         return other
+
+
+def refuse_background(labels: BagLabels, number: int, name: str, describe: Callable[[int], str]) -> None:
+    """No label may name the background, which does not vote and cannot win."""
+    wrong = labels.names_class(number)
+    if wrong.any():
+        what = f"{describe(int(np.argmax(wrong)))} has the label {name}, the background, as {wrong.sum()} bags do"
+        cure = "label them with the most common class of their other instances, or leave out bags that have none"
+        raise InputError(f"{what}: {cure}")
 
 
 def check_not_only_together(bags: Bags) -> None:

@@ -227,23 +227,35 @@ def encode_bag_labels(
     """
     columns = [read_labels(column) for column in (labels, second_labels) if column is not None]
     numbered = all(values.dtype != object or not known.any() for known, values in columns)
+    if numbered and classes is not None:  # of single instances, there are millions
+        names = tuple(map(str, classes))
+        codes = [encode_labels(values, names, describe, known & (values != UNKNOWN)) for known, values in columns]
+        encoded = BagLabels.of(codes[0], len(names), *codes[1:])
+        if len(codes) > 1:
+            _check_texts(encoded.texts(names), encoded.second_texts(names), names, sizes, describe)
+        return encoded, names
     found = [value for known, values in columns for value in values[known].tolist()]
     if classes is None and not found:
         raise InputError("no bag has a label: give at least one")
-    names = found if numbered else [part for text in found for part in split_label(str(text))]
-    known_classes = tuple(map(str, sorted(set(names)) if classes is None else classes))
-    texts = []
-    for known, values in columns:
-        if numbered and classes is not None:
-            known = known & (values != UNKNOWN)
-            values = np.array([*known_classes, ""], object)[encode_labels(values, known_classes, describe, known)]
-        texts.append([str(value) if filled else "" for filled, value in zip(known, values, strict=True)])
-    winners, seconds = texts[0], texts[1] if len(texts) > 1 else [""] * len(texts[0])
+    named = found if numbered else [part for text in found for part in split_label(str(text))]
+    names = tuple(map(str, sorted(set(named)) if classes is None else classes))
+    winners, *others = (
+        [str(value) if is_known else "" for is_known, value in zip(known, values, strict=True)]
+        for known, values in columns
+    )
+    seconds = others[0] if others else [""] * len(winners)
+    if others or any(SEPARATOR in text for text in winners):
+        _check_texts(winners, seconds, names, sizes, describe)
+    return _encode_texts(winners, seconds, names, describe), names
+
+
+def _check_texts(
+    winners: list[str], seconds: list[str], classes: tuple[str, ...], sizes: np.ndarray, describe: Callable[[int], str]
+) -> None:
     for bag, (text, second, size) in enumerate(zip(winners, seconds, sizes.tolist(), strict=True)):
-        wrong = find_wrong_label(text, second, size, known_classes)
+        wrong = find_wrong_label(text, second, size, classes)
         if wrong is not None:
             raise InputError(f"{describe(bag)}: {wrong}")
-    return _encode_texts(winners, seconds, known_classes, describe), known_classes
 
 
 def _encode_texts(
