@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -213,10 +213,14 @@ class BagLoader:
 def prefetch(function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
     """Yield function(job) for each job in turn. The next one is computed in a thread while this one is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="majority-read") as background:
-        submitted = chain((background.submit(function, job) for job in jobs), [None])
-        for current, _ in pairwise(submitted):  # in a pair, the next one has been submitted, too
-            if current is not None:
-                yield current.result()
+        waiting: Future[Result] | None = None
+        for job in jobs:
+            following = background.submit(function, job)
+            if waiting is not None:
+                yield waiting.result()
+            waiting = following
+        if waiting is not None:
+            yield waiting.result()
 
 
 def as_tensor(store: np.ndarray) -> Tensor:

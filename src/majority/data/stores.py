@@ -110,11 +110,12 @@ class FeatureFiles(RowsOnDisk):
             with open_arrays(info.path) as arrays:
                 read_blocks(arrays["features"], numbers, rows)
         else:
-            if self._last is None or self._last[0] != file:
+            last = self._last  # another thread may read another file meanwhile
+            if last is None or last[0] != file:
                 with open_arrays(info.path) as arrays:
-                    self._last = file, np.asarray(arrays["features"])
+                    self._last = last = file, np.asarray(arrays["features"])
             with wrap_read_errors(info.path):  # it may have changed
-                rows[...] = self._last[1][numbers]
+                rows[...] = last[1][numbers]
 
     def coordinates(self) -> np.ndarray | None:  # (N, 2)
         """Return the `coords` of all files; None if no file has any."""

@@ -194,7 +194,9 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     scale = 255 if bags.store.ndim == 4 else 1
 
     def columns_of(instances: np.ndarray) -> np.ndarray:  # (pixels or instances, channels or features)
-        return instances.reshape(-1, instances.shape[-1]).astype(np.float64) / scale
+        columns = instances.reshape(-1, instances.shape[-1]).astype(np.float64)  # a copy, which may be changed
+        columns /= scale
+        return columns
 
     shift = columns_of(bags.store[used[:1]])[0].copy()  # sums of squares would lose small differences
     total, squares, n = np.zeros(len(shift)), np.zeros(len(shift)), 0
