@@ -27,8 +27,12 @@ class VotingLoss(BagLoss):
 
     def read_labels(self, labels: Tensor, runner_up: Tensor | None, classes: int) -> Target:
         target = super().read_labels(labels, runner_up, classes)
-        if self.background is not None and self.may_read(labels):
-            number = self.background.index
+        if self.background is None:
+            return target
+        number = self.background.index
+        if not 0 <= number < classes:
+            raise InputError(f"background is {number}: give a class from 0 to {classes - 1}")
+        if self.may_read(labels):
             named = [mask[:, number].any() for mask in (target.allowed, target.runner_up) if mask is not None]
             if any(named):
                 raise InputError(f"a bag is labelled {number}, the background, which cannot win: leave that bag out")
