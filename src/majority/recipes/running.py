@@ -73,6 +73,7 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
     with show_stages(run.title, sum(stage.epochs for stage in needed)) as progress:
         callbacks = [*filter(None, [progress]), *run.callbacks]
         for number, stage in enumerate(needed, start=1):
+            _free_networks(results, needed[number - 1 :], stages)
             own = replace(run, callbacks=callbacks, results=results, stage=stage)
             if len(stages) > 1:
                 title = run.title and f"stage {number} of {len(needed)}: {stage.name} · {run.title}"
@@ -112,6 +113,13 @@ def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[
             needed.add(name)
             open_names += inputs[name]
     return [stage for stage in stages if stage.name in needed and stage.name not in given]
+
+
+def _free_networks(results: dict[str, Result], left: Sequence[Stage], stages: Sequence[Stage]) -> None:
+    """Those that neither a stage that is left nor a further training uses: a search leaves many large ones."""
+    used = {name for stage in left for name in stage.inputs} | {stage.name for stage in stages if stage.once}
+    used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
+    results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
 
 
 def _check(stages: Sequence[Stage]) -> None:

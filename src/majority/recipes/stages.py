@@ -26,7 +26,7 @@ SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not 
 class Result:
     """What a stage leaves for later ones."""
 
-    model: Any = None  # a Model, of a stage that has one
+    model: Any = None  # a Model, of a stage that has one and that is still needed
     fitted: Any = None  # Fitted, of a stage that was trained
     about: Mapping[str, Any] = field(default_factory=dict)  # what a stage has chosen
 

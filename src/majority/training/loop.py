@@ -113,6 +113,7 @@ def run(steps: Steps, title: str | None, folder: Path | None, callbacks: Sequenc
             fitted.history.append(record)
             for callback in callbacks:
                 callback.on_epoch_end(dict(record))
+    state.network.zero_grad()  # those of the last step take as much memory as the weights
     if files:  # before the model gets the weights of the best epoch
         files.save_after(CHECKPOINT_SECONDS)
     steps.model.load_state_dict(state.best_weights or steps.objective.model_to_keep(steps.model).state_dict())

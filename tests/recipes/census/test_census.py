@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
+from majority.data.labels import BagLabels
 from majority.errors import InputError
 from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
@@ -157,6 +158,24 @@ def test_every_setting_reaches_its_stage(train, whole, name, value, stages, show
     for stage in stages:
         one, two = ([line[shown] for line in trained.trainings[stage].history] for trained in (whole, changed))
         assert one != two, stage
+
+
+def test_epochs_are_chosen_by_the_validation_bags(train, whole):
+    parts = digits()
+    labels = BagLabels.of((parts.val.labels + 1) % 10, 10)
+    other = train(parts._replace(val=parts.val._with(bag_labels=labels)))
+    one, two = whole.trainings["head"], other.trainings["head"]
+    assert one.history[0]["train_loss"] == two.history[0]["train_loss"]
+    assert one.best_loss != two.best_loss
+    assert whole.trainings["teacher-1"].best_loss != other.trainings["teacher-1"].best_loss
+
+
+def test_a_network_for_images_of_one_size_is_pretrained_with_views_of_that_size(train):
+    pretrain = Settings(epochs=1, batch_bags=32, augment=(("resized-crop", {"side": 5}),))
+    logged = []
+    trained = train(own=replace(WITH_PRETRAIN, pretrain=pretrain, teachers=1), backbone="mlp", log=logged.append)
+    assert next(iter(trained.trainings)) == "pretrain"
+    assert "note: backbone mlp takes images of one size only: views keep that size" in logged
 
 
 def test_damaged_weights_of_a_stage_are_reported_with_the_cure(tmp_path, train, whole, same):

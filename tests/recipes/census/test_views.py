@@ -48,9 +48,6 @@ def test_an_addition_that_the_plan_has_is_not_repeated():
     assert (mixed.mixed_views, mixed.pretrain.epochs) == (0.5, 2 * plan.own.pretrain.epochs)
 
 
-# ---------------------------------------------------------------------- the plan
-
-
 # ---------------------------------------------------------------------- as stages of census
 
 

@@ -20,10 +20,11 @@ from annotated_types import Ge, Le
 
 from ...data.bags import Bags
 from ...nn.model import Model
-from ...training.augment import AugmentStep
+from ...training.augment import Augment, AugmentStep
 from ...training.callbacks import Fitted
 from ...training.objectives import Contrastive
 from ...training.settings import Epochs, Settings
+from ...training.validation import takes_views
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
@@ -125,7 +126,15 @@ def _contrast(run: Run, model: Model, bags: Bags, own: GpuImageSettings) -> Fitt
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(run.plan.training.seed)
         objective = Contrastive(model.n_features, mixed_views=own.mixed_views)
-    return run.fit(model, (bags.one_per_instance(), None), own.pretrain, objective)
+    settings = own.pretrain
+    if not takes_views(model, settings.augment):
+        run.log(f"note: backbone {model.spec.backbone} takes images of one size only: views keep that size")
+        steps = [
+            (name, {key: value for key, value in given.items() if key != "side"})
+            for name, given in Augment(settings.augment).plan
+        ]
+        settings = replace(settings, augment=tuple(steps))
+    return run.fit(model, (bags.one_per_instance(), None), settings, objective)
 
 
 def _pretrained(run: Run, method: str | None = None) -> Model:
