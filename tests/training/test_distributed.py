@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from majority import Bags, Callback, InputError, Settings, TrainingError, build_model, fit
+from majority.data.feature_files import inspect_feature_file
 from majority.data.loader import BagLoader
 from majority.data.stores import FeatureFiles
 from majority.recipes import TaskInfo, find_recipe, model_builder, train_by_plan
@@ -292,9 +293,20 @@ def test_each_process_reads_only_its_bags_from_disk(group, tmp_path):
 
 
 def refused():
-    fit(build_model(ragged()), ragged(), None, Settings(epochs=1, batch_bags=1), device="cpu", title=None)
+    """The errors of a training with too small steps, and of a file that only the first process reads."""
+    errors = []
+    one_bag = Settings(epochs=1, batch_bags=1)
+    for action in (
+        lambda: fit(build_model(ragged()), ragged(), None, one_bag, device="cpu", title=None),
+        lambda: distributed.from_first(lambda: inspect_feature_file("missing.npy")),
+    ):
+        with pytest.raises(InputError) as error:
+            action()
+        errors.append(str(error.value))
+    return errors
 
 
-def test_processes_that_have_nothing_to_do_are_refused(group):
-    for error in group(refused):
-        assert error.startswith("InputError: 2 processes, but a step has at most 1 of 15 training bags")
+def test_every_process_has_the_error_of_the_input(group):
+    for too_small, missing in group(refused):
+        assert too_small.startswith("2 processes, but a step has at most 1 of 15 training bags")
+        assert missing.startswith("missing.npy is no feature file")

@@ -195,8 +195,13 @@ def test_the_target_of_a_mixed_view_is_both_instances():
 def test_wrong_soft_labels_are_refused():
     bags = images()
     model = build_model(bags)
-    for soft_labels, make in ((np.full((24, 3), 1 / 3), Distill), (None, Distill), (np.full((24, 2), 0.5), Averaged)):
-        with pytest.raises(InputError, match=f"{make.__name__} needs soft_labels of shape"):
+    for soft_labels, make, fact in (
+        (np.full((24, 3), 1 / 3), Distill, r"Distill needs soft_labels of shape \(24, 2\)"),
+        (None, Distill, "Distill needs soft_labels"),
+        (np.full((24, 2), np.nan), Distill, "probabilities, whose sum is 1"),
+        (np.full((24, 2), 0.5), Averaged, "Averaged learns no soft_labels"),
+    ):
+        with pytest.raises(InputError, match=fact):
             fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
 
 

@@ -64,9 +64,9 @@ def cutout(images: Tensor, generator: torch.Generator, size: int | None = None) 
     _, _, height, width = images.shape
     size = max(1, min(height, width) // 4) if size is None else size
     covered = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=images.device)
-    for shape in ((1, 1, -1, 1), (1, 1, 1, -1)):
-        pixels = torch.arange(height if shape[2] < 0 else width, device=images.device).view(shape)
-        start = (_draw(images, generator) * pixels.numel()).floor() - size // 2
+    for side, shape in ((height, (1, 1, -1, 1)), (width, (1, 1, 1, -1))):
+        pixels = torch.arange(side, device=images.device).view(shape)
+        start = (_draw(images, generator) * side).floor() - size // 2
         covered = covered & (pixels >= start) & (pixels < start + size)
     return torch.where(covered, images.mean(dim=(2, 3), keepdim=True), images)
 

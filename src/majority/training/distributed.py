@@ -170,7 +170,9 @@ def from_first(function: Callable[[], Result]) -> Result:
     if is_first():
         try:
             outcome[0] = function()
-        except (InputError, TrainingError) as error:
+        except InputError as error:
+            outcome[1] = InputError(str(error))  # that of a file is made of other arguments, and cannot be sent
+        except TrainingError as error:
             outcome[1] = error
         except Exception as error:  # of a type that another process may not know
             outcome[1] = TrainingError(f"the first process has failed: {error!r}")
@@ -205,7 +207,7 @@ def check_same(facts: dict[str, Any]) -> None:
         return
     first, *others = gather_objects(facts)
     for number, other in enumerate(others, start=1):
-        for name in first.keys() | other.keys():
+        for name in sorted(first.keys() | other.keys()):  # all processes name the same one
             one, another = first.get(name), other.get(name)
             if one != another:
                 raise InputError(
@@ -247,7 +249,7 @@ def _normalise(norm: Any, x: Tensor) -> Tensor:
     """(n, channels, ...). One value per channel has no variance: it is normalised with the running statistics."""
     if not norm.training:
         return type(norm).forward(norm, x)
-    over, shape = [d for d in range(x.ndim) if d != 1], [1, -1, *[1] * (x.ndim - 2)]
+    over, shape = [dim for dim in range(x.ndim) if dim != 1], [1, -1, *[1] * (x.ndim - 2)]
     precise = x.to(torch.promote_types(x.dtype, torch.float32))
     own = precise.new_tensor([x.numel() / x.shape[1]])
     count, sums = total(torch.cat([own, precise.sum(over)])).tensor_split([1])

@@ -139,8 +139,7 @@ class Averaged(BagLoss):
     def after_step(self, model: Model) -> None:
         self.steps += 1
         weight = (1 / self.steps).clamp(min=1 - self.momentum)
-        means, news = ([*of.parameters(), *of.buffers()] for of in (self.mean, model))
-        for mean, current in zip(means, news, strict=True):
+        for mean, current in zip(_tensors(self.mean), _tensors(model), strict=True):
             if mean.is_floating_point():
                 mean.lerp_(current, weight.to(mean.dtype))
             else:
@@ -181,6 +180,11 @@ def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
     share = most * torch.rand(len(instances), device=instances.device)
     weights = share.view(-1, *[1] * (instances.ndim - 1)).to(instances.dtype)
     return instances.lerp(instances[other], weights), other, share
+
+
+def _tensors(model: Model) -> list[Tensor]:
+    """All parameters and buffers; a shared one is listed once."""
+    return [*model.parameters(), *model.buffers()]
 
 
 # ---------------------------------------------------------------------- contrastive losses

@@ -20,7 +20,7 @@ class Progress(Callback):
     def __init__(self, epochs: int | None = None) -> None:
         self.epochs, self.before, self.trained = epochs, 0, 0
         self.started = self.printed_at = time.monotonic()
-        self.bar = _bar() if sys.stderr.isatty() else None
+        self.bar: Any = None
 
     def on_fit_start(self, title: str | None, done: int, total: int) -> None:
         self.title, self.total = title or "", self.epochs or total
@@ -32,7 +32,8 @@ class Progress(Callback):
 
     def _show(self, done: int, losses: str) -> None:
         now = time.monotonic()
-        if self.bar is not None:
+        if sys.stderr.isatty():
+            self.bar = self.bar or _bar(self.total)  # not before a training has told its epochs
             shown = {"description": self.title, "completed": done, "total": self.total, "losses": losses}
             self.bar.update(self.bar.task_ids[0], **shown)
         elif losses and now - self.printed_at >= SECONDS_APART:
@@ -42,7 +43,7 @@ class Progress(Callback):
             print(f"{self.title}: {progress} · {losses}", file=sys.stderr, flush=True)
 
 
-def _bar() -> Any:
+def _bar(total: int) -> Any:
     """A bar with the losses of the last epoch. It disappears when it is stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -57,7 +58,7 @@ def _bar() -> Any:
     # What callbacks print is moved above the bar, unless it goes to a file.
     to_terminal = sys.stdout.isatty()
     bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
-    bar.add_task("", losses="")
+    bar.add_task("", total=total, losses="")
     bar.start()
     return bar
 

@@ -55,28 +55,37 @@ class Steps:
         self.augment = _seeded_augment(settings.augment, device)
         self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
         self.captured: list[Captured] = []
+        self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
+        self._divide_epoch(train.bags)
+        self._find_shapes(train.bags)
+        self._prepare_validation(val)
 
-        bags = len(train.bags)
+    def _divide_epoch(self, train: Bags) -> None:
+        """How many steps an epoch has, and how many bags take part in these."""
+        settings, bags = self.settings, len(train)
         self.bags_per_epoch, self.steps_per_epoch = bags, math.ceil(bags / settings.batch_bags)
         last = bags % settings.batch_bags
         if bags > settings.batch_bags and (settings.drop_last or last < distributed.size()):  # a bag per process
             self.bags_per_epoch, self.steps_per_epoch = bags - last, bags // settings.batch_bags
-        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bags.bag_labels.known.sum()), 1))
-        sizes = settings.sizes_in_step(train.bags.sizes)
-        self.step_size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of every bag; None: they differ
-        # Whether batches of ragged bags are filled up, so that they have few shapes:
-        can_fill = self.captures and not isinstance(train.bags.store, RowsOnDisk) and ignores_filling(model)
-        self.fill, self.few_shapes = can_fill and self.step_size is None, can_fill or self.step_size is not None
-        self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
+        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bag_labels.known.sum()), 1))
 
+    def _find_shapes(self, train: Bags) -> None:
+        """Whether steps have few shapes: bags have one size, or batches of ragged bags are filled up."""
+        sizes = self.settings.sizes_in_step(train.sizes)
+        self.step_size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of every bag; None: they differ
+        self.can_fill = self.captures and not isinstance(train.store, RowsOnDisk) and ignores_filling(self.model)
+        self.fill = self.can_fill and self.step_size is None
+        self.few_shapes = self.can_fill or self.step_size is not None
+
+    def _prepare_validation(self, val: Bags | None) -> None:
         self.val_bags = 0 if val is None else len(val)
         own_val = None if val is None else distributed.own_part(val)
-        self.val = None if own_val is None else BagLoader(own_val, device, share_store_with=train)
+        self.val = None if own_val is None else BagLoader(own_val, self.device, share_store_with=self.train)
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
         self.val_has_few_shapes = own_val is not None and own_val.sizes.min() == own_val.sizes.max()
         if self.val is not None and self.val.store is not None:
-            self.val_batches = list(_in_order(self.val, fill=can_fill and not self.val_has_few_shapes))
-            self.val_has_few_shapes |= can_fill
+            self.val_batches = list(_in_order(self.val, fill=self.can_fill and not self.val_has_few_shapes))
+            self.val_has_few_shapes |= self.can_fill
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -244,5 +253,11 @@ def _in_order(val: BagLoader, fill: bool = False) -> Iterable[Batch]:
 
 def _seeded_augment(plan: tuple[AugmentStep, ...], device: torch.device) -> Callable[[Tensor], Tensor] | None:
     """The augmentations, drawing from the generator that every epoch seeds."""
+    if not plan:
+        return None
     augment, generator = Augment(plan), default_generator(device)
-    return (lambda images: augment(images, generator)) if plan else None
+
+    def draw(images: Tensor) -> Tensor:
+        return augment(images, generator)
+
+    return draw

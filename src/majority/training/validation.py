@@ -69,9 +69,7 @@ def check_training(
     soft_labels: np.ndarray | None,
 ) -> None:
     """Refuse a model, bags or settings that do not fit together."""
-    shape = (len(train.index), len(train.classes)) if objective.learns_soft_labels else None
-    if shape != (None if soft_labels is None else soft_labels.shape):
-        raise InputError(f"{type(objective).__name__} needs soft_labels of shape {shape} (None: leave them out)")
+    check_soft_labels(soft_labels, train, objective)
     if objective.needs_single_instances and train.sizes.max() > 1:
         raise InputError(f"{type(objective).__name__} learns single instances: give it bags.one_per_instance()")
     if settings.augment and not model.spec.images:
@@ -88,6 +86,17 @@ def check_training(
         for bags in (train, val) if objective.uses_bag_labels else (val,):
             if bags is not None:
                 check_labels(model, bags)
+
+
+def check_soft_labels(soft_labels: np.ndarray | None, train: Bags, objective: Objective) -> None:
+    name, shape = type(objective).__name__, (len(train.index), len(train.classes))
+    if not objective.learns_soft_labels:
+        if soft_labels is not None:
+            raise InputError(f"{name} learns no soft_labels: leave them out")
+    elif soft_labels is None or soft_labels.shape != shape:
+        raise InputError(f"{name} needs soft_labels of shape {shape}: one row per instance, one column per class")
+    elif not np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3):  # also refuses NaN
+        raise InputError(f"soft_labels of {name}: give probabilities, whose sum is 1 in every row")
 
 
 def check_all_known(method: str, bags: Bags) -> None:
@@ -108,16 +117,13 @@ def check_all_known(method: str, bags: Bags) -> None:
 
 def check_labels(model: Model, bags: Bags) -> None:
     """The method must know what the labels of the bags say, and follow the weights of their instances."""
-    found = {
-        SEVERAL: "a label of several classes, which",
-        RUNNER_UP: "a runner-up, which",
-    }
+    what = {SEVERAL: "a label of several classes", RUNNER_UP: "a runner-up"}
     usable = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
     for kind in sorted(bags.bag_labels.kinds - {*model.head.label_kinds}):
         able = ", ".join(method.name for method in usable if kind in method.kind.label_kinds)
         raise InputError(
-            f"{bags.describe(bags.bag_labels.first_of(kind))} has {found[kind]} method {model.spec.method} cannot "
-            f"learn from: leave it out, or use one of {able}"
+            f"{bags.describe(bags.bag_labels.first_of(kind))} has {what[kind]}, which method {model.spec.method} "
+            f"cannot learn from: leave it out, or use one of {able}"
         )
     if bags.weights is not None and not model.head.uses_weights:
         able = ", ".join(method.name for method in METHODS.values() if method.kind.uses_weights)
