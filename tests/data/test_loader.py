@@ -210,6 +210,17 @@ def test_batches_from_disk_equal_those_from_memory(both, batch_bags, seed, limit
                 assert all(torch.equal(a, b) for a, b in pairs)
 
 
+def test_training_from_disk_equals_training_from_memory(both, monkeypatch):
+    monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", 64)  # so that large bags come in pieces
+    models = [build_model(bags, "log-mean") for bags in both]
+    plan = Settings(epochs=2, batch_bags=4, max_instances=9)
+    on_disk, in_memory = (fit(model, bags, bags, plan, device="cpu") for model, bags in zip(models, both, strict=True))
+    for name in ("train_loss", "val_loss"):
+        assert [record[name] for record in on_disk.history] == [record[name] for record in in_memory.history]
+    weights = zip(models[0].state_dict().values(), models[1].state_dict().values(), strict=True)
+    assert all(torch.equal(one, other) for one, other in weights)
+
+
 def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, monkeypatch):
     reads, real = [], BagLoader._read
     monkeypatch.setattr(BagLoader, "_read", lambda self, index: reads.append(len(index)) or real(self, index))

@@ -38,6 +38,19 @@ def test_the_labels_that_are_counted_name_one_class_and_no_background():
     assert label_counts(bags).tolist() == [2, 2]
 
 
+def test_the_likelihood_of_labels_is_the_same_whatever_the_number_of_the_background():
+    lists, found = np.random.default_rng(0).normal(size=(8, 6, 2)).astype(np.float32), []
+    weights = torch.randn(3, 2, generator=torch.Generator().manual_seed(0))  # of b, c and the background
+    for background in ("a", "d"):
+        bags = Bags.from_lists(lists, ["b", "c"] * 4, sorted(["b", "c", background])).with_background(background)
+        model = build_model(bags, "vote", "linear")
+        order = [bags.classes.index(name) for name in ("b", "c", background)]
+        model.head.classifier.weight.data[order] = weights
+        model.head.classifier.bias.data.zero_()
+        found.append(label_log_likelihood(model, bags, bags, "cpu"))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
 # ---------------------------------------------------------------------- census without a named method
 
 

@@ -63,6 +63,16 @@ def test_discriminants_equal_the_reference(seed):
     np.testing.assert_allclose(made.numpy(), reference(bags, mean, std), rtol=2e-3, atol=2e-4)
 
 
+def test_discriminants_leave_a_background_out():
+    """Those of the voters are as if the background were no class; its own is 0."""
+    rng = np.random.default_rng(3)
+    plain = bags_of(rng, rng.normal(size=(3, 6)))
+    marked = plain.with_background("normal")
+    expected, found = (discriminants(build_model(bags, "soft-count", "mlp"), bags, "cpu") for bags in (plain, marked))
+    torch.testing.assert_close(found[:3], expected)
+    assert torch.equal(found[3], torch.zeros(6).to(found))
+
+
 def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     rng = np.random.default_rng(6)
     bags = bags_of(rng, rng.normal(size=(3, 5)))
