@@ -18,7 +18,7 @@ from majority.recipes.census.members import (
     linear_member,
     predict_linear,
 )
-from majority.recipes.census.pooling import LabelledRows, add_labels, find_pool, label_scores
+from majority.recipes.census.pooling import LabelledRows, add_labels, evidence, find_pool, label_scores, log_likelihoods
 
 BAGS, SIZE, CLASSES = 80, 16, 3
 
@@ -115,3 +115,14 @@ def test_a_pool_leaves_out_what_the_labels_speak_against(blobs):
     pool = find_pool([good, noise], known)
     assert pool.weights[1] == 0
     assert (pool.join([good, noise]).argmax(dim=1) == true).all()
+
+
+def test_rare_labels_count_in_the_choice_of_members():
+    """Of 100 bags, 90 have the label 0: a member that knows only this class does not win over one that knows both."""
+    labels = torch.tensor([0] * 90 + [1] * 10)
+    known = LabelledRows(torch.arange(500), Segments([5] * 100), labels)
+    true = known.segments.spread(labels)
+    both = torch.where(torch.eye(2)[true] > 0, 0.62, 0.38)
+    first = torch.tensor([0.9, 0.1]).repeat(500, 1)
+    assert evidence(both, known, 0.0) > evidence(first, known, 0.0)
+    assert log_likelihoods(both, known, 0.1).sum() < log_likelihoods(first, known, 0.1).sum()

@@ -15,7 +15,7 @@ from ...data.bags import Bags
 from ...data.segments import Segments
 from ...nn.model import Normalise
 from ...training.optimizers import LBFGS
-from .pooling import LEAST_WRONG, LabelledRows, Pool, find_pool, label_scores, log_likelihoods
+from .pooling import LabelledRows, Pool, evidence, find_pool, label_scores
 
 FOLDS = 3
 MOST_NUMBERS = 40_000_000  # in the instances that members see; of more, the instances of random bags
@@ -226,6 +226,6 @@ def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor
         for signal in SIGNALS:
             corrected = correct_scores(scores, label_shares, strength, signal)
             pool = find_pool([corrected], labelled, wrong)
-            explained = log_likelihoods(pool.join([corrected[labelled.rows]]), labelled, max(wrong, LEAST_WRONG))
-            tried.append((float(explained.sum()), Correction(label_shares, strength, signal, pool)))
+            explained = float(evidence(pool.join([corrected[labelled.rows]]), labelled, wrong))
+            tried.append((explained, Correction(label_shares, strength, signal, pool)))
     return max(tried, key=lambda one: one[0])[1]

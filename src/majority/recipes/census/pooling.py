@@ -61,6 +61,13 @@ def log_likelihoods(probabilities: Tensor, labelled: LabelledRows, wrong: float)
     return ((1 - wrong) * right + wrong / probabilities.shape[1]).log()
 
 
+def evidence(probabilities: Tensor, labelled: LabelledRows, wrong: float) -> Tensor:  # (n, C) -> ()
+    """The log-likelihood of all labels, in which the bags of a class count by the square root of their number: else a
+    class that is the label of most bags decides alone, and rare ones are given up for it."""
+    worth = torch.bincount(labelled.labels).float()[labelled.labels].rsqrt()
+    return (log_likelihoods(probabilities, labelled, max(wrong, LEAST_WRONG)) * worth / worth.mean()).sum()
+
+
 def add_labels(probabilities: Tensor, labelled: LabelledRows, wrong: float = 0.0) -> Tensor:  # (n, C) -> (n, C)
     """The probabilities of the instances of labelled bags, given these labels, too; others stay as they are.
 
@@ -98,7 +105,6 @@ def find_pool(members: Sequence[Tensor], labelled: LabelledRows, wrong: float = 
     is left out: together, both may explain them equally well.
     """
     known = torch.stack([_at_least(member[labelled.rows]).log() for member in members])
-    wrong = max(wrong, LEAST_WRONG)
     losses = (
         [_fit(torch.ones(1), member.unsqueeze(0), labelled, wrong)[1] for member in known] if len(known) > 1 else [0.0]
     )
@@ -124,7 +130,7 @@ def _fit(prior: Tensor, log_probs: Tensor, labelled: LabelledRows, wrong: float)
         weights, offsets = pool()
         probabilities = (torch.tensordot(weights, log_probs, dims=1) + offsets).softmax(dim=1)
         priors = PRECISION_OF_WEIGHTS * changes.square().sum() + PRECISION_OF_OFFSETS * offsets.square().sum()
-        loss = priors / 2 - log_likelihoods(probabilities, labelled, wrong).sum()
+        loss = priors / 2 - evidence(probabilities, labelled, wrong)
         loss.backward()
         return loss
 
