@@ -155,7 +155,7 @@ def raw_line(cell: FinishedCell, device: str) -> dict:
     classifier, parts, _ = reopen(cell.folder, device=device)
     outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in PARTS}
     surplus = {
-        part: overestimation(outcome.labels.winners, outcome.hard_counts, outcome.true_counts).tolist()
+        part: overestimation(outcome.bags.labels, outcome.counts, outcome.true_counts).tolist()
         for part, outcome in outcomes.items()
     }
     line = result_of(cell) | {"train": outcomes["train"].summary(), "overestimation_per_bag": surplus}

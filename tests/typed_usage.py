@@ -43,7 +43,7 @@ def types_of_public_functions_are_public(path: str) -> None:
     train, val, test = majority.load_source("digits").make_parts()
     model = majority.build_model(train, "count")
     fitted: majority.training.callbacks.Fitted = majority.fit(model, train, val)
-    outcome: majority.predict.metrics.Outcome = majority.evaluate(model, test)
+    outcome: majority.predict.predictions.Predictions = majority.evaluate(model, test)
     print(checked.problems, fitted.best_epoch, outcome.summary())
 
 

@@ -9,9 +9,9 @@ from scipy.stats import binomtest
 
 from majority import Bags
 from majority.data.labels import BagLabels
-from majority.io.metrics import describe_outcome, write_figures
-from majority.predict.evaluate import Predictions, compare
+from majority.io.metrics import describe, write_figures
 from majority.predict.intervals import bootstrap
+from majority.predict.predictions import Predictions
 
 CLASSES = ("ant", "bee", "owl")
 
@@ -31,13 +31,13 @@ def made_up(seed=0, n=25, known=1.0, background=None, labels=True):
     if not labels:
         bags = bags._with(bag_labels=BagLabels.of(np.full(n, -1), len(bags.classes)))
     guess = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
-    counts = np.stack([np.bincount(guess[bags.ids == bag], minlength=3) for bag in range(n)])
     of_bags = np.where(rng.random(n) < 0.7, bags.labels, rng.integers(first, 3, n))
-    return bags, Predictions(of_bags, counts, guess, rng.uniform(0.3, 1, len(truth)).astype(np.float32))
+    return Predictions(bags, CLASSES, guess, rng.uniform(0.3, 1, len(truth)).astype(np.float32), of_bags, background)
 
 
-def take(bags, predictions, drawn):
+def take(predictions, drawn):
     """The bags of a resample, copied one by one."""
+    bags = predictions.bags
     positions = np.concatenate([np.arange(bags.offsets[bag], bags.offsets[bag + 1]) for bag in drawn])
     offsets = np.concatenate([[0], np.cumsum(bags.sizes[drawn])])
     known = None if bags.instance_labels is None else bags.instance_labels[positions]
@@ -48,12 +48,8 @@ def take(bags, predictions, drawn):
         instance_labels=known,
         names=None,
     )
-    return chosen, Predictions(
-        predictions.bags[drawn],
-        predictions.counts[drawn],
-        predictions.instances[positions],
-        predictions.confidence[positions],
-    )
+    of_instances = (predictions.guess[positions], predictions.confidence[positions])
+    return Predictions(chosen, CLASSES, *of_instances, predictions.by_method[drawn], predictions.background)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +58,14 @@ def take(bags, predictions, drawn):
     ids=["some known", "bag labels only", "background", "no bag labels"],
 )
 def test_the_intervals_are_those_of_explicit_resampling(choices):
-    bags, predictions = made_up(**choices)
-    background = choices.get("background")
-    rng = np.random.default_rng(7)
-    drawn = rng.integers(len(bags), size=(200, len(bags)))
-    draws = [compare(*take(bags, predictions, resample), background).summary() for resample in drawn]
-    outcome = compare(bags, predictions, background)
-    found = bootstrap(outcome, resamples=200, seed=7).figures
-    names = {name for name, value in outcome.summary().items() if isinstance(value, float)} - {"most_frequent_label"}
+    predictions = made_up(**choices)
+    n = len(predictions.bags)
+    drawn = np.random.default_rng(7).integers(n, size=(200, n))
+    draws = [take(predictions, resample).summary() for resample in drawn]
+    found = bootstrap(predictions, resamples=200, seed=7).figures
+    names = {name for name, value in predictions.summary().items() if isinstance(value, float)} - {
+        "most_frequent_label"
+    }
     drawn_values = {name: [draw[name] for draw in draws if draw.get(name) is not None] for name in names}
     assert set(found) == {name for name, values in drawn_values.items() if np.ptp(values) > 0}
     for name in found:
@@ -86,10 +82,7 @@ def test_a_share_of_0_or_1_has_the_exact_binomial_interval(right):
     store = np.zeros((3 * n, 1), np.float32)
     places = np.arange(3 * n), np.arange(0, 3 * n + 1, 3)
     bags = Bags(store, *places, np.zeros(n, int), CLASSES, instance_labels=known)
-    guess = 0 if right else 1
-    counts = np.tile(np.bincount([guess] * 3, minlength=3), (n, 1))
-    predictions = Predictions(np.full(n, guess), counts, np.full(3 * n, guess), np.full(3 * n, 0.9))
-    found = bootstrap(compare(bags, predictions, None))
+    found = bootstrap(Predictions(bags, CLASSES, np.full(3 * n, 0 if right else 1), np.full(3 * n, 0.9)))
     for interval, units in (
         (found.figures["bag_accuracy"], n),
         (found.figures["method_bag_accuracy"], n),
@@ -102,8 +95,8 @@ def test_a_share_of_0_or_1_has_the_exact_binomial_interval(right):
 
 
 def test_both_files_have_the_same_numbers(tmp_path):
-    bags, predictions = made_up()
-    described = describe_outcome(compare(bags, predictions, None), CLASSES)
+    predictions = made_up()
+    bags, described = predictions.bags, describe(predictions)
     for suffix in ("json", "csv"):
         write_figures(tmp_path / f"figures.{suffix}", {"run": "run"}, {"test": described})
     content = json.loads((tmp_path / "figures.json").read_text())["parts"]["test"]

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from predicted import predicted
 
-from majority.data.labels import BagLabels
 from majority.predict.label_warnings import contradiction_warning, skewed_class_warnings
-from majority.predict.metrics import Outcome
 
 
 @pytest.mark.parametrize(
@@ -36,13 +35,13 @@ def test_random_errors_give_no_warning():
 def test_a_model_that_predicts_one_class_everywhere_gets_a_warning_in_its_figures():
     """As `evaluate`, the page and result.json have it; the bag predictions are right."""
     labels = np.repeat([0, 1], 50)
-    outcome = Outcome(BagLabels.of(labels, 2), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
+    outcome = predicted(labels, np.tile([3, 7], (100, 1)), labels, ("oak", "pine"))
     warnings = outcome.summary()["warnings"]
     assert "contradict" in warnings[0]
     assert "50 %" in warnings[0]
     assert "100 %" in warnings[0]
     assert any("pine" in warning and "too many" in warning for warning in warnings)
-    good = Outcome(BagLabels.of(labels, 2), labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
+    good = predicted(labels, np.array([[7, 3], [3, 7]])[labels], labels, ("oak", "pine"))
     assert "warnings" not in good.summary()
 
 
@@ -52,11 +51,9 @@ def test_bags_that_seem_to_have_only_background_are_counted_apart():
     votes = np.column_stack([labels == 0, labels == 1, np.ones(100)]) * 6
     votes[::5] = [0, 0, 10]
     known = np.arange(100) >= 10  # two of the bags without a label have only background
-    outcome = Outcome(BagLabels.of(np.where(known, labels, -1), 3), np.where(votes[:, 0] > 0, 0, 1), votes, **options)
+    outcome = predicted(np.where(known, labels, -1), votes, np.where(votes[:, 0] > 0, 0, 1), **options)
     (warning,) = outcome.summary()["warnings"]
     assert "as other: it is the label of 0 of 90 bags and has the most instances in 18" in warning
     assert "--background-share" in warning
-    few = Outcome(
-        BagLabels.of(labels[5:55], 3), labels[5:55], np.where(votes[5:55] == 10, 0, votes[5:55]) + 1, **options
-    )
+    few = predicted(labels[5:55], np.where(votes[5:55] == 10, 0, votes[5:55]) + 1, labels[5:55], **options)
     assert "warnings" not in few.summary()

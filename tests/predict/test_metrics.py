@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 import torch
 from cases import each
+from predicted import predicted
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, build_model, evaluate
 from majority.data import device
-from majority.data.labels import BagLabels
 from majority.data.segments import Segments
-from majority.predict.metrics import (
-    Outcome,
-    coverage_note,
-)
+from majority.predict.metrics import coverage_note
 
 CLASSES = tuple("abcd")
 
@@ -46,8 +43,7 @@ def reference_consistency(labels, predicted, hard_counts):
 
 
 def test_summary_has_instance_figures_only_where_instance_labels_are_known():
-    outcome = Outcome(BagLabels.of([0, 1, 1], 2), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
-    figures = outcome.summary()
+    figures = predicted([0, 1, 1], [[3, 1], [2, 2], [0, 4]], [0, 1, 0]).summary()
     assert "too few bags" in figures.pop("warnings")[0]
     assert figures == {
         "method_bag_accuracy": pytest.approx(2 / 3),
@@ -84,28 +80,28 @@ def test_evaluation_is_the_same_as_one_bag_at_a_time(method, monkeypatch):
     monkeypatch.setattr(device, "BATCH_INSTANCES", 5)
     bags = make_bags()
     model = sharp_model(bags, method).eval()
-    predicted, counts, guesses, confidences = [], [], [], []
+    by_method, counts, guesses, confidences = [], [], [], []
     for i in range(len(bags)):
         with torch.no_grad():
             output = model(torch.tensor(bags.bag(i)), Segments([bags.sizes[i]]))
-        predicted.append(int(output.bag_log_probs[0].argmax()))
+        by_method.append(int(output.bag_log_probs[0].argmax()))
         rows = output.instance_log_probs.exp().double().numpy()
         counts.append([sum(row.argmax() == c for row in rows) for c in range(4)])
         guesses += [int(row.argmax()) for row in rows]
         confidences += [row.max() for row in rows]
     assert len(set(guesses)) > 1
 
-    outcome = evaluate(model.train(), bags, "cpu")
-    assert outcome.labels.winners.tolist() == bags.labels.tolist()
-    assert outcome.predicted.tolist() == predicted
-    assert outcome.hard_counts.tolist() == counts
-    assert outcome.true_counts.tolist() == bags.class_counts().tolist()
+    found = evaluate(model.train(), bags, "cpu")
+    assert found.labels.winners.tolist() == bags.labels.tolist()
+    assert found.predicted.tolist() == by_method
+    assert found.counts.tolist() == counts
+    assert found.true_counts.tolist() == bags.class_counts().tolist()
     truth = bags.instance_labels
-    assert outcome.confusion.tolist() == [
+    assert found.confusion.tolist() == [
         [sum((truth == t) & (np.array(guesses) == p)) for p in range(4)] for t in range(4)
     ]
 
-    figures = {name: figure for name, figure in outcome.summary().items() if name != "warnings"}
+    figures = {name: figure for name, figure in found.summary().items() if name != "warnings"}
     over = [counts[i][y] - bags.class_counts()[i][y] for i, y in enumerate(bags.labels)]
     right = [guess == y for guess, y in zip(guesses, truth, strict=True)]
     expected = {
@@ -115,10 +111,10 @@ def test_evaluation_is_the_same_as_one_bag_at_a_time(method, monkeypatch):
         "calibration_error": reference_calibration_error(confidences, right),
         "overestimation": np.mean(over),
         "overestimation_quantiles": [min(over), *np.percentile(over, [25, 50, 75]), max(over)],
-        "method_bag_accuracy": np.mean(np.array(predicted) == bags.labels),
+        "method_bag_accuracy": np.mean(np.array(by_method) == bags.labels),
         "bag_accuracy": np.mean([row.index(max(row)) == y for row, y in zip(counts, bags.labels, strict=True)]),
         "most_frequent_label": Counter(bags.labels.tolist()).most_common(1)[0][1] / 8,
-        "consistency_rate": reference_consistency(bags.labels, predicted, counts),
+        "consistency_rate": reference_consistency(bags.labels, by_method, counts),
         "bags": 8,
         "instances": 61,
     }

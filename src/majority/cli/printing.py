@@ -69,8 +69,7 @@ def print_check(found: SourceCheck, source: str) -> None:
 
 
 def print_figures(figures: dict[str, Any], title: str) -> None:
-    from ..predict.metrics import coverage_note
-    from ..run.classified_bags import in_order
+    from ..predict.metrics import coverage_note, in_order
 
     intervals = _intervals(figures, 4)
     rows = []
@@ -106,8 +105,7 @@ def print_result(result: dict[str, Any]) -> None:
 
 def print_folds(results: list[dict[str, Any]]) -> None:
     """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
-    from ..predict.metrics import coverage_note
-    from ..run.classified_bags import in_order
+    from ..predict.metrics import coverage_note, in_order
 
     tested = [result["test"] for result in results]
     shown = ("instance_accuracy", "macro_f1", "bag_accuracy")

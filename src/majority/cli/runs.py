@@ -28,7 +28,7 @@ def evaluate(
     Args:
         out: Also write all figures to this .json or .csv file.
     """
-    from ..io.metrics import check_figures_path, describe_outcome, write_figures
+    from ..io.metrics import check_figures_path, describe, write_figures
     from ..io.predictions import check_not_source
     from ..predict.evaluate import evaluate as evaluate_model
     from ..run.folder import sources_of
@@ -41,9 +41,7 @@ def evaluate(
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
     described = {}
     for part, of_part in bags.items():
-        further = of_part.true_classes[len(classifier.classes) :]
-        outcome = evaluate_model(classifier.model, of_part, device)
-        described[part] = describe_outcome(outcome, [*classifier.classes, *further])
+        described[part] = describe(evaluate_model(classifier.model, of_part, device))
         print_figures(described[part]["figures"] | {"intervals": described[part]["intervals"]}, f"{part} bags")
     if out is not None:
         write_figures(out, {"run": str(run), "source": source}, described)

@@ -14,7 +14,8 @@ import pandas as pd
 from ..errors import InputError
 from ..files import write_text
 from ..predict.intervals import CONFIDENCE, RESAMPLES, Intervals, bootstrap
-from ..predict.metrics import CALIBRATION_BINS, Margins, Outcome, class_rates, confusion_matrix
+from ..predict.metrics import CALIBRATION_BINS, Margins, class_rates
+from ..predict.predictions import Predictions
 
 SUFFIXES = (".json", ".csv")
 BOOTSTRAP = {"unit": "bags", "resamples": RESAMPLES, "seed": 0, "confidence": CONFIDENCE}
@@ -26,35 +27,29 @@ def check_figures_path(path: Path) -> None:
         raise InputError(f"--out {path}: give a file that ends in .json or .csv, in a folder that exists")
 
 
-def summary_with_intervals(outcome: Outcome) -> dict[str, Any]:
+def summary_with_intervals(predictions: Predictions) -> dict[str, Any]:
     """The figures by name and, under `intervals`, the ends of the interval of each that has one."""
-    figures = outcome.summary()
-    return figures | {"intervals": _of_figures(figures, bootstrap(outcome))}
+    figures = predictions.summary()
+    return figures | {"intervals": _of_figures(figures, bootstrap(predictions))}
 
 
-def describe_outcome(outcome: Outcome, classes: Sequence[str]) -> dict[str, Any]:
-    """All tables of an evaluation. `classes` are the true classes: those of the classifier first.
-
-    Classes are compared by instance if the class of any instance is known, otherwise by bag.
-    """
-    figures, intervals = outcome.summary(), bootstrap(outcome)
+def describe(predictions: Predictions) -> dict[str, Any]:
+    """All tables of an evaluation. Classes are compared by instance if the class of any instance is known, otherwise by
+    bag."""
+    figures, intervals = predictions.summary(), bootstrap(predictions)
     described: dict[str, Any] = {"figures": figures, "intervals": _of_figures(figures, intervals)}
-    matrix, unit = outcome.confusion, "instances"
-    if matrix is None and outcome.labels is not None:
-        named, n_classes = outcome.labels.named, outcome.hard_counts.shape[1]
-        labels, predicted = outcome.labels.winners[named], outcome.counted[named]
-        matrix, unit = confusion_matrix(labels, predicted, n_classes), "bags"
-    if matrix is not None:
-        names = [str(name) for name in classes[: len(matrix)]]
+    if predictions.known is not None or predictions.labels is not None:
+        unit = "bags" if predictions.known is None else "instances"
+        matrix, names = predictions.confusion, predictions.true_classes
         described["classes"] = {"unit": unit, "rows": _class_rows(matrix, names, intervals)}
-        described["confusion"] = {"unit": unit, "classes": names, "rows": matrix.tolist()}
-    if outcome.calibration is not None:
-        described["calibration"] = _calibration_rows(outcome.calibration)
+        described["confusion"] = {"unit": unit, "classes": list(names), "rows": matrix.tolist()}
+    if predictions.calibration is not None:
+        described["calibration"] = _calibration_rows(predictions.calibration)
     return described
 
 
 def write_figures(path: Path, about: Mapping[str, Any], parts: Mapping[str, dict[str, Any]]) -> None:
-    """Write what `describe_outcome` returns for each part."""
+    """Write what `describe` returns for each part."""
     if path.suffix == ".json":
         content = {**about, "bootstrap": BOOTSTRAP, "parts": parts}
         write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

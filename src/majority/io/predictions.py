@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from ..data.bags import Bags
+from ..data.winners import lead_of
 from ..errors import InputError
 from ..files import user_path, write_atomically
 from ..predict.classifier import Classifier, check_threshold
+from ..predict.predictions import name_majority
 from . import Source, is_custom_source
 from .custom.tables import is_parquet
 
@@ -112,8 +114,10 @@ def add_majority(classifier: Classifier, columns: Columns) -> Columns:
     of_weights = [f"weight({name})" for name in classifier.classes]
     counts = np.stack([columns[name] for name in names], axis=1)
     weighted = np.stack([columns[name] for name in of_weights], axis=1) if of_weights[0] in columns else None
-    summary = classifier.summarise_counts(counts, weighted)
-    return columns | {"majority": summary.majority, "share": summary.share, "margin": summary.margin}
+    background = classifier.model.spec.background
+    chosen = counts if weighted is None else weighted, None if background is None else background.index
+    share, margin = lead_of(*chosen)
+    return columns | {"majority": name_majority(classifier.classes, *chosen), "share": share, "margin": margin}
 
 
 def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tuple[str, np.ndarray]:

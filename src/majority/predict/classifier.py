@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -13,11 +13,12 @@ from torch import nn
 from ..data.bags import Bags
 from ..data.column_encoder import ColumnEncoder
 from ..data.device import choose_device
-from ..data.winners import lead_of, majority_of
+from ..data.instance_labels import UNKNOWN
 from ..errors import InputError
 from ..nn.model import Model
 from .classifier_file import FORMAT, Notes, read_classifier, write_classifier
 from .evaluate import all_batches, outputs
+from .predictions import Predictions
 
 CLASSIFIER = "best.safetensors"  # in a run folder
 REFITTED = "refit.safetensors"  # in a run folder: trained on all bags, also the test bags
@@ -27,14 +28,6 @@ def check_threshold(abstain_below: float | None) -> None:
     is_number = isinstance(abstain_below, Real) and not isinstance(abstain_below, bool)
     if abstain_below is not None and not (is_number and 0 <= abstain_below <= 1):
         raise InputError(f"threshold {abstain_below}: give a probability from 0 to 1 (--abstain-below, abstain_below)")
-
-
-class BagPredictions(NamedTuple):
-    counts: np.ndarray  # (b, C) instances predicted as each class; without those that it abstains from
-    majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
-    share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
-    margin: np.ndarray  # (b,) share minus the share of the next class
-    weighted_counts: np.ndarray | None = None  # (b, C) sums of their weights, by which the others are; None: no weights
 
 
 class Classifier:
@@ -97,7 +90,7 @@ class Classifier:
             return np.empty((0, len(self.classes)), np.float32)
         n = len(instances)
         one_each = Bags(instances, np.arange(n), np.arange(n + 1), np.zeros(n, np.int64), self.classes)
-        return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
+        return self.probabilities(one_each)
 
     def _select_columns(self, instances: Any) -> Any:
         if self.encoder is None or not hasattr(instances, "columns"):
@@ -121,7 +114,7 @@ class Classifier:
     # ------------------------------------------------------------------ bags
 
     def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
+        """Yield a few bags at a time, in order: their numbers (b,) and the probabilities of their instances (n, C)."""
         if self.members:
             for batches in zip(*(member.stream(bags, calibrated) for member in self.members), strict=True):
                 yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
@@ -133,30 +126,23 @@ class Classifier:
                 logs = (logs / self.temperature).log_softmax(dim=1)
             yield batch.bags, logs.exp().cpu().numpy()
 
-    def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
+    def probabilities(self, bags: Bags, calibrated: bool = True) -> np.ndarray:  # (n, C)
+        return np.concatenate([probabilities for _, probabilities in self.stream(bags, calibrated)])
+
+    def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> Predictions:
         """Count the predicted classes in each bag; of weighted instances, the largest sum of weights is the majority.
 
         Instances whose probability is below `abstain_below` are not counted. The majority of a bag without counted
         instances is an empty text.
         """
         check_threshold(abstain_below)
-        counts = np.zeros((len(bags), len(self.classes)), np.int64)
-        weighted = None if bags.weights is None else np.zeros(counts.shape)
-        for numbers, probabilities in self.stream(bags):
-            rows, counted = np.repeat(numbers, bags.sizes[numbers]), probabilities.max(axis=1) >= (abstain_below or 0)
-            cells = rows[counted], probabilities.argmax(axis=1)[counted]
-            np.add.at(counts, cells, 1)
-            if weighted is not None and bags.weights is not None:
-                np.add.at(weighted, cells, bags.weights[bags.positions(numbers)][counted])
-        return self.summarise_counts(counts, weighted)
-
-    def summarise_counts(self, counts: np.ndarray, weighted: np.ndarray | None = None) -> BagPredictions:
-        """(b, C) instances predicted as each class, and sums of their weights -> the majority of each bag."""
-        background = self.model.spec.background
-        index = None if background is None else background.index
-        votes = counts if weighted is None else weighted
-        majority = np.where(counts.any(axis=1), self.classes[majority_of(votes, index)], "")
-        return BagPredictions(counts, majority, *lead_of(votes, index), weighted)
+        found = [(of.argmax(axis=1), of.max(axis=1)) for _, of in self.stream(bags)]
+        guess, confidence = map(np.concatenate, zip(*found, strict=True))
+        if abstain_below is not None:
+            guess[confidence < abstain_below] = UNKNOWN
+        spec = self.model.spec
+        background = None if spec.background is None else spec.background.index
+        return Predictions(bags, spec.classes, guess, confidence, background=background)
 
     # ------------------------------------------------------------------ files
 

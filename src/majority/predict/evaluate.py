@@ -1,34 +1,21 @@
-"""One pass of a model over all bags, batch by batch, and `evaluate`: the figures of such a pass."""
+"""One pass of a model over all bags, batch by batch, and what it predicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device, instances_per_pass
-from ..data.instance_labels import UNKNOWN
 from ..data.loader import BagLoader, Batch
 from ..errors import InputError
 from ..losses import BagOutput
 from ..losses.base import in_float32
 from ..nn.heads.base import InstanceHead
 from ..nn.model import Model
-from .metrics import KnownInstances, Outcome
-
-
-class Predictions(NamedTuple):
-    """What a model predicts for bags and their instances."""
-
-    bags: np.ndarray  # (b,) class of each bag, by the method's aggregation
-    counts: np.ndarray  # (b, C) instances predicted as each class
-    instances: np.ndarray  # (n,) class of each instance
-    confidence: np.ndarray  # (n,) its probability
-    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
+from .predictions import Predictions
 
 
 @torch.inference_mode()
@@ -84,7 +71,8 @@ def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
 
 def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
     """Predict all bags and their instances in one pass. The model must be on the device."""
-    model.spec.check(bags.store)
+    spec = model.spec
+    spec.check(bags.store)
     bag_classes, instance_classes, confidences = [], [], []
     for _, output in outputs(model, all_batches(bags, device)):
         log_confidence, instances = output.instance_log_probs.max(dim=1)  # (n,)
@@ -94,19 +82,17 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
     of_bags, classes, confidence = (  # read once at the end: the host waits for the device only here
         torch.cat(batches).cpu().numpy() for batches in (bag_classes, instance_classes, confidences)
     )
-    n_classes = len(model.spec.classes)
-    counts = bags.count_classes(classes, n_classes, weighted=False)
-    weighted = None if bags.weights is None else bags.count_classes(classes, n_classes, weighted=True)
-    return Predictions(of_bags, counts, classes, confidence, weighted)
+    background = None if spec.background is None else spec.background.index
+    return Predictions(bags, spec.classes, classes, confidence, of_bags, background)
 
 
-def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
-    """Compare the predictions of the model with the labels of the bags, and with instance labels where they are known.
+def evaluate(model: Model, bags: Bags, device: str = "auto") -> Predictions:
+    """Predict bags; figures compare that with their labels, and with instance labels where they are known.
 
     >>> from majority import build_model
-    >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
+    >>> bags = Bags.from_lists([[[0.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]], labels=["cat", "dog"])
     >>> evaluate(build_model(bags, "log-mean"), bags).summary()["instances"]
-    4
+    3
     """
     if bags.classes != model.spec.classes:
         cure = "make the bags with the model's classes, in the same order (classes=...)"
@@ -115,28 +101,4 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
     if background is not None:
         bags = bags.with_background(bags.classes[background.index])
     chosen_device = choose_device(device)
-    return compare(bags, predict(model.to(chosen_device), bags, chosen_device), bags.background)
-
-
-def compare(bags: Bags, predictions: Predictions, background: int | None) -> Outcome:
-    """Predictions of bags against all labels that are known."""
-    true, known = bags.instance_labels, None
-    if true is not None:
-        which = true != UNKNOWN
-        known = KnownInstances(
-            bags.ids[which],
-            true[which],
-            predictions.instances[which],
-            predictions.confidence[which],
-            None if bags.weights is None else bags.weights[which],
-        )
-    return Outcome(
-        bags.bag_labels if bags.labelled else None,
-        predictions.bags,
-        predictions.counts,
-        known,
-        max(len(bags.true_classes), predictions.counts.shape[1]),
-        background,
-        bags.classes,
-        predictions.weighted_counts,
-    )
+    return predict(model.to(chosen_device), bags, chosen_device)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .metrics import CALIBRATION_BINS, Margins, Outcome, class_rates, confidence_bins
+from .metrics import CALIBRATION_BINS, Margins, class_rates, confidence_bins
+from .predictions import Predictions
 
 CONFIDENCE = 0.95
 RESAMPLES = 1_000
@@ -23,17 +24,17 @@ class Intervals(NamedTuple):
     classes: dict[str, np.ndarray]  # by name: (T, 2), NaN if the figure is not defined for a class; empty: no instances
 
 
-def bootstrap(outcome: Outcome, resamples: int = RESAMPLES, seed: int = 0) -> Intervals:
+def bootstrap(predictions: Predictions, resamples: int = RESAMPLES, seed: int = 0) -> Intervals:
     """Percentile intervals over resamples of the bags, each with as many bags as there are.
 
     A figure that is not defined in some resamples, such as the recall of a class that is not drawn, has the interval of
     the others. With one bag there are no intervals. Resamples of bags that are all right are all right, which is no
     certainty: a share of 0 or 1 has an exact binomial interval, and another figure that never changes has none.
     """
-    if len(outcome.hard_counts) < 2:
+    if len(predictions.bags) < 2:
         return Intervals({}, {})
-    pieces = [_figures_of(outcome, weights) for weights in _resample(outcome, resamples, seed)]
-    bags, found = _bags_of_shares(outcome), Intervals({}, {})
+    pieces = [_figures_of(predictions, weights) for weights in _resample(predictions, resamples, seed)]
+    bags, found = _bags_of_shares(predictions), Intervals({}, {})
     for name in pieces[0]:
         ends = _interval(np.concatenate([piece[name] for piece in pieces]), bags.get(name))
         if ends.ndim == 2:
@@ -43,32 +44,32 @@ def bootstrap(outcome: Outcome, resamples: int = RESAMPLES, seed: int = 0) -> In
     return found
 
 
-def _resample(outcome: Outcome, resamples: int, seed: int) -> Iterator[np.ndarray]:  # (some resamples, b)
+def _resample(predictions: Predictions, resamples: int, seed: int) -> Iterator[np.ndarray]:  # (some resamples, b)
     """How often each bag is in each resample."""
-    rng, bags = np.random.default_rng(seed), len(outcome.hard_counts)
-    step = max(1, MAX_CELLS // max(bags * 3 * CALIBRATION_BINS, outcome.n_true))
+    rng, bags = np.random.default_rng(seed), len(predictions.bags)
+    step = max(1, MAX_CELLS // max(bags * 3 * CALIBRATION_BINS, len(predictions.true_classes)))
     for start in range(0, resamples, step):
         drawn = rng.integers(bags, size=(min(step, resamples - start), bags))
         rows = np.arange(len(drawn))[:, None]
         yield np.bincount((rows * bags + drawn).ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
 
 
-def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """(r, b) -> by name (r,), or (r, T) for figures of classes: those of `Outcome.summary`.
+def _figures_of(predictions: Predictions, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """(r, b) -> by name (r,), or (r, T) for figures of classes: those of `Predictions.summary`.
 
     The share of the most frequent label is left out: it describes the bags, not the model.
     """
-    if outcome.margins is None:
-        return outcome.figures(weights, None)
-    calibration = (weights[:, :, None, None] * _calibration_of_bags(outcome)).sum(axis=1)
-    rates = class_rates(Margins(*(weights @ of_bags for of_bags in outcome.margins)))
-    return outcome.figures(weights, calibration) | {f"class {name}": of_class for name, of_class in rates.items()}
+    if predictions.margins is None:
+        return predictions.figures(weights, None)
+    calibration = (weights[:, :, None, None] * _calibration_of_bags(predictions)).sum(axis=1)
+    rates = class_rates(Margins(*(weights @ of_bags for of_bags in predictions.margins)))
+    return predictions.figures(weights, calibration) | {f"class {name}": of_class for name, of_class in rates.items()}
 
 
-def _calibration_of_bags(outcome: Outcome) -> np.ndarray:  # (b, bins, 3)
-    assert outcome.known is not None
-    bag, true, predicted, confidence, _ = outcome.known
-    cells, shape = bag * CALIBRATION_BINS + confidence_bins(confidence), (len(outcome.predicted), CALIBRATION_BINS)
+def _calibration_of_bags(predictions: Predictions) -> np.ndarray:  # (b, bins, 3)
+    assert predictions.known is not None
+    bag, true, predicted, confidence, _ = predictions.known
+    cells, shape = bag * CALIBRATION_BINS + confidence_bins(confidence), (len(predictions.bags), CALIBRATION_BINS)
     columns = (np.ones(len(bag)), confidence, predicted == true)
     tables = [np.bincount(cells, column, minlength=shape[0] * shape[1]).reshape(shape) for column in columns]
     return np.stack(tables, axis=2)
@@ -97,10 +98,10 @@ def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...),
     return np.stack([low, high], axis=-1)
 
 
-def _bags_of_shares(outcome: Outcome) -> dict[str, np.ndarray]:
+def _bags_of_shares(predictions: Predictions) -> dict[str, np.ndarray]:
     """How many bags each figure is over that is a share of bags or instances. Of classes: (T,)."""
-    bags = {name: (whole > 0).sum() for name, (_, whole) in outcome.ratios.items() if name != "overestimation"}
-    if outcome.margins is not None:
-        _, true, predicted = outcome.margins
+    bags = {name: (whole > 0).sum() for name, (_, whole) in predictions.ratios.items() if name != "overestimation"}
+    if predictions.margins is not None:
+        _, true, predicted = predictions.margins
         bags |= {"class precision": (predicted > 0).sum(axis=0), "class recall": (true > 0).sum(axis=0)}
     return {name: np.asarray(count) for name, count in bags.items()}

@@ -29,7 +29,6 @@ from ..predict.audit_figures import OTHER, AuditFigures, agreement_of
 from ..predict.classifier import CLASSIFIER, Classifier
 from .data import make_parts, trained_instances
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
-from .maps import probabilities_of
 from .reopen import open_bags, open_classifier, reopen
 
 DESIGN = "audit.json"
@@ -102,7 +101,8 @@ class Population:
         self.classifier = hash_of(classifiers)
         self.classes = tuple(map(str, classifiers[0].classes))
         self.columns = classifiers[0].columns or tuple(f"feature {i}" for i in range(bags.store.shape[1]))
-        probabilities = np.concatenate([probabilities_of(*pair, calibrated=False) for pair in pairs])
+        found = [of.probabilities(bags, calibrated=False) for of, bags in pairs]
+        probabilities = np.concatenate(found).astype(np.float64)
         self.probabilities = probabilities / probabilities.sum(axis=1, keepdims=True)  # (n, C)
         self.positions = np.arange(len(bags.index))  # of the instances that may be drawn
         if learned:

@@ -21,6 +21,9 @@ from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
 from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
+from ..predict.evaluate import predict
+from ..predict.metrics import is_skewed
+from ..predict.predictions import Predictions
 from ..recipes import Trained, find_recipe, temporary_files, train_by_plan
 from ..recipes.forest import baseline
 from ..recipes.running import REFIT
@@ -29,7 +32,6 @@ from ..training.checkpoint import CHECKPOINT, METRICS
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.validation import check_callbacks
 from ..version import __version__
-from .classified_bags import ClassifiedBags, class_recall, classify_bags, is_skewed
 from .config import RunConfig
 from .data import read_data, with_files, write_trained
 from .folder import has_started, open_run, read_config, run_lock
@@ -187,21 +189,20 @@ def _write_classifier(folder: Path, planned: Planned, trained: Trained, how: How
     return classifier
 
 
-def evaluate(classifier: Classifier, planned: Planned) -> tuple[dict[str, Any], ClassifiedBags]:
+def evaluate(classifier: Classifier, planned: Planned) -> tuple[dict[str, Any], Predictions]:
     """The figures of each part, with intervals for the test bags, or else the validation bags; and these bags, which
     the report is about."""
     parts = planned.data.parts
     reported = "val" if parts.test is None else "test"
     figures: dict[str, Any] = {"test": {}}
-    classified: ClassifiedBags
+    found: Predictions
     for name, bags in (("val", parts.val), ("test", parts.test)):
         if bags is not None:
-            classified = classify_bags(classifier, bags, planned.data.source)
-            outcome = classified.outcome()
-            figures[name] = summary_with_intervals(outcome) if name == reported else outcome.summary()
+            found = predict(classifier.model, bags, classifier.device)
+            figures[name] = summary_with_intervals(found) if name == reported else found.summary()
     if is_skewed(figures[reported]):
-        figures["class_recall"] = class_recall(classified)
-    return figures, classified
+        figures["class_recall"] = found.class_recall()
+    return figures, found
 
 
 def write(
@@ -211,7 +212,7 @@ def write(
     again: Trained | None,
     classifier: Classifier,
     figures: dict[str, Any],
-    reported: ClassifiedBags,
+    reported: Predictions,
     varied: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Write the figures and the report page."""
@@ -231,7 +232,7 @@ def write(
         facts |= {"refit_bags": sum(map(len, learned.values())), "refit_seconds": again.summary()["seconds"]}
     write_trained(folder, learned, data.source)
     write_json(folder / RESULT, figures | facts)
-    write_report(folder, classifier, data.parts.present(), data.source, classified=reported)
+    write_report(folder, classifier, data.parts.present(), data.source, predictions=reported)
     return read_result(folder)
 
 

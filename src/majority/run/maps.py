@@ -60,7 +60,7 @@ def write_maps(
         if (folder / f"{name}.png").exists() and not (folder / f"{name}.geojson").exists():
             raise InputError(f"{folder / name}.png exists and was not written by `majority map`: choose another folder")
     side = usual_spacing(bags) if tile_size is None else float(tile_size)
-    probabilities = probabilities_of(classifier, bags)
+    probabilities = classifier.probabilities(bags)
     folder.mkdir(parents=True, exist_ok=True)
     for name, positions in parts.items():
         features = _features(bags, positions, probabilities, classifier.classes.tolist(), source, side)
@@ -69,13 +69,6 @@ def write_maps(
         picture = overview(bags.coordinates[positions], predicted, classifier.classes.tolist(), side)
         write_atomically(folder / f"{name}.png", partial(picture.save, format="PNG"))
     return [folder / f"{name}.geojson" for name in parts]
-
-
-def probabilities_of(classifier: Classifier, bags: Bags, calibrated: bool = True) -> np.ndarray:  # (n, C)
-    found = np.empty((len(bags.index), len(classifier.classes)))
-    for numbers, probabilities in classifier.stream(bags, calibrated):
-        found[bags.positions(numbers)] = probabilities
-    return found
 
 
 def usual_spacing(bags: Bags) -> float | None:

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 
 from ..errors import count_noun
+from ..io import Source
 from ..io.custom import ColumnNames
 from ..io.predictions import Columns, instance_ids, write_rows
 from ..log import Log, no_log
+from ..predict.evaluate import predict
 from ..predict.label_likelihood import label_evidence
-from .classified_bags import ClassifiedBags, classify_bags
+from ..predict.predictions import Predictions
 from .folder import finished_file, fold_folders
 from .record import RESULT
 from .reopen import open_bags, reopen
@@ -43,10 +45,11 @@ class Suspicion(NamedTuple):
 
 @dataclass(frozen=True)
 class Review:
-    parts: dict[str, ClassifiedBags]
+    parts: dict[str, Predictions]
     suspicions: list[Suspicion]  # the most certain first
     labelled: int  # bags
     wrong_share: float  # of the labels, estimated
+    source: Source | None  # of the bags, if it is known
 
 
 def review_run(
@@ -69,7 +72,8 @@ def review_run(
         classifier, bags, opened = open_bags(
             folder, source, labels=True, review=True, names=names, device=device, log=log
         )
-        return review_labels({part: classify_bags(classifier, of_part, opened) for part, of_part in bags.items()})
+        model, chosen = classifier.model, classifier.device
+        return review_labels({part: predict(model, of_part, chosen) for part, of_part in bags.items()}, opened)
     if folds:
         log(f"each bag is classified by the one of {count_noun(len(folds), 'classifier')} that has not seen its label")
     found = {}
@@ -77,11 +81,11 @@ def review_run(
         classifier, parts, opened = reopen(fold, device=device)
         for part, of_part in parts.present().items():
             if part == "test" or not folds:
-                found[fold.name if folds else part] = classify_bags(classifier, of_part, opened)
-    return review_labels(found)
+                found[fold.name if folds else part] = predict(classifier.model, of_part, classifier.device)
+    return review_labels(found, opened)
 
 
-def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
+def review_labels(parts: Mapping[str, Predictions], source: Source | None = None) -> Review:
     """The bags in which another class than the label has the largest count, or whose label is probably wrong.
 
     How likely each class is to have won follows from the counts; the share of wrong labels is the one that makes all
@@ -91,7 +95,7 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     known = {part: np.flatnonzero(of.bags.bag_labels.known) for part, of in parts.items()}
     places = [(part, bag) for part, numbers in known.items() for bag in numbers.tolist()]
     if not places:
-        return Review(dict(parts), [], 0, 0.0)
+        return Review(dict(parts), [], 0, 0.0, source)
     labelled = [(of.votes[known[part]], of.bags.subset(known[part])) for part, of in parts.items() if len(known[part])]
     evidence = label_evidence(labelled)
     shares, voting = evidence.shares, labelled[0][1].voting_classes
@@ -111,7 +115,7 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
         )
         for i in doubtful[np.argsort(-judged.wrong[doubtful], kind="stable")].tolist()
     ]
-    return Review(dict(parts), suspicions, len(places), 0.0 if wrong == WRONG_SHARES[0] else wrong)
+    return Review(dict(parts), suspicions, len(places), 0.0 if wrong == WRONG_SHARES[0] else wrong, source)
 
 
 # ---------------------------------------------------------------------- files
@@ -148,7 +152,7 @@ def doubtful_instances(review: Review) -> Columns:
     tables = []
     for part, of in review.parts.items():
         lowest = np.argsort(of.confidence, kind="stable")[:MOST_INSTANCES]
-        kind, names = instance_ids(of.bags, lowest, of.source)
+        kind, names = instance_ids(of.bags, lowest, review.source)
         found = {"part": part, "bag": np.array(of.bags.bag_names())[of.bags.ids[lowest]], kind: names}
         found |= {"class": np.array(of.classes)[of.guess[lowest]], "probability": of.confidence[lowest]}
         tables.append(pd.DataFrame(found))

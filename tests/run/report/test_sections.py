@@ -3,7 +3,7 @@
 import numpy as np
 
 from majority import Bags
-from majority.run.classified_bags import ClassifiedBags
+from majority.predict.predictions import Predictions
 from majority.run.report import sections
 
 CLASSES = ("a", "b", "c")
@@ -16,9 +16,8 @@ def classified(guesses, labels, truth=None, index=None, confidence=None):
     index = np.arange(len(guess)) if index is None else np.array(index)
     store = np.zeros((index.max() + 1, 2, 2, 1), np.uint8)
     bags = Bags(store, index, offsets, labels, CLASSES, instance_labels=truth)
-    counts = np.stack([np.bincount(bag, minlength=3) for bag in guesses])
     confidence = np.linspace(0.9, 0.5, len(guess)) if confidence is None else np.array(confidence)
-    return ClassifiedBags(bags, CLASSES, counts.argmax(axis=1), counts, guess, confidence)
+    return Predictions(bags, CLASSES, guess, confidence)
 
 
 def names_of(found):
@@ -33,17 +32,17 @@ def test_confusions_are_the_largest_counts_as_shares_of_the_true_class():
 def test_the_gallery_shows_an_image_of_many_bags_once_and_in_one_strip(monkeypatch):
     monkeypatch.setattr(sections, "GALLERY_COLUMNS", 2)
     shared = classified([[0, 0, 0], [0, 0]], [0, 0], index=[0, 1, 2, 1, 3], confidence=[0.9, 0.8, 0.7, 0.8, 0.6])
-    ((of, n, strips),) = sections.gallery(shared)
+    ((of, n, strips),) = sections.gallery(shared, None)
     assert (of, n) == (0, 4)
     assert names_of(strips["most confident"]) == ["bag 0, instance 0", "bag 0, instance 1"]
     assert names_of(strips["least confident"]) == ["bag 1, instance 3", "bag 0, instance 2"]
-    ((_, _, strips),) = sections.gallery(classified([[0, 0, 0]], [0]))
+    ((_, _, strips),) = sections.gallery(classified([[0, 0, 0]], [0]), None)
     assert [len(found["shown"]) for found in strips.values()] == [2, 1]
 
 
 def test_a_large_bag_shows_evenly_spaced_instances(monkeypatch):
     monkeypatch.setattr(sections, "MAX_MOSAIC_TILES", 3)
-    (bag,) = sections.mosaics(classified([[0] * 9], [0]))
+    (bag,) = sections.mosaics(classified([[0] * 9], [0]), None)
     assert names_of(bag["images"]) == [f"bag 0, instance {i}" for i in (0, 4, 8)]
 
 

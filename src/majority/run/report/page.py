@@ -13,9 +13,10 @@ from ...io.custom import ColumnNames
 from ...io.metrics import summary_with_intervals
 from ...log import Log, no_log
 from ...predict.classifier import Classifier
-from ...predict.metrics import coverage_note
+from ...predict.evaluate import predict
+from ...predict.metrics import coverage_note, in_order
+from ...predict.predictions import Predictions
 from ...training.checkpoint import METRICS
-from ..classified_bags import ClassifiedBags, classify_bags, in_order
 from ..folder import finished_file, is_trained_on, read_config
 from ..record import RESULT, read_history, read_result
 from ..reopen import open_bags, reopen
@@ -63,24 +64,24 @@ def write_report(
     parts: Mapping[str, Bags],
     opened: Source | None = None,
     source: str | None = None,
-    classified: ClassifiedBags | None = None,
+    predictions: Predictions | None = None,
 ) -> Path:
     """Write the page and the model card of a finished run, about its test bags or, if it has none, its validation bags.
 
     `opened` is the source of the bags; it knows the paths of images. If another `source` is named, its bags are the
-    test bags, and they get a page of their own. `classified` saves a pass over these bags if there are predictions
+    test bags, and they get a page of their own. `predictions` saves a pass over these bags if there are predictions
     for them already.
     """
     record, result, part = read_config(folder), read_result(folder), "test" if "test" in parts else "val"
-    classified = classified or classify_bags(classifier, parts[part], opened)
+    predictions = predictions or predict(classifier.model, parts[part], classifier.device)
     path, name = folder / REPORT, PART_NAMES[part]
     title = f"{Path(record.run.bags.source).name} · {record.method}"
     figures = result.get(part) or {}
     if source is not None:
         place = Path(source) if source in names() else user_path(source).absolute()
         path, name = folder / f"report-{place.stem}.html", str(Path(*place.parts[-2:]))
-        title, figures = f"{title} · {name}", summary_with_intervals(classified.outcome())
-    review, own = review_labels({PART_NAMES[part]: classified}), source is None
+        title, figures = f"{title} · {name}", summary_with_intervals(predictions)
+    review, own = review_labels({PART_NAMES[part]: predictions}, opened), source is None
     doubtful = sections.count_probable(review)
     kind = "validation bags" if part == "val" else "held-out bags" if own else "bags"
     about = {
@@ -89,11 +90,11 @@ def write_report(
         "part": PART_NAMES[part],
         "run": folder.resolve().name,  # no path of this machine
         "able": able(figures, kind, result.get("baseline") if own else None),
-        "bags": classified.bags,
+        "bags": predictions.bags,
         "coverage": coverage_note(figures),
         "doubtful": doubtful,
         "figures": in_order(figures),
-        "predicted": sections.predicted_classes(classified),
+        "predicted": sections.predicted_classes(predictions),
         "result": result,
         "trained_on": source is not None and is_trained_on(record, source),
     }
@@ -102,7 +103,7 @@ def write_report(
     if own and (folder / AUDIT_FIGURES).is_file():
         audit = read_json(folder / AUDIT_FIGURES, "repeat `majority audit --answers`")
         shown.append(Section("audit", "Audit", "Audit", html.audit(audit)))
-    shown += _sections_of_bags(classified, review, doubtful, name)
+    shown += _sections_of_bags(predictions, review, doubtful, name)
     titles = PART_NAMES if own else {part: f"{name} (this page)"}
     before = [row for row in result.get("parts", []) if row["name"] != "test" and not own]
     command = record.run.model_copy(update={"method": record.method, "recipe": record.plan.recipe}).as_command()
@@ -116,31 +117,32 @@ def write_report(
     return path
 
 
-def _sections_of_bags(classified: ClassifiedBags, review: Review, doubtful: int, name: str) -> Iterator[Section]:
-    html, bags = macros("run"), classified.bags
+def _sections_of_bags(predictions: Predictions, review: Review, doubtful: int, name: str) -> Iterator[Section]:
+    html, bags = macros("run"), predictions.bags
     if bags.labelled or bags.instance_labels is not None:
         by = "bags" if bags.instance_labels is None else "instances"
-        yield Section("classes", "Classes", f"Classes, by {by}", _classes(classified, by))
+        yield Section("classes", "Classes", f"Classes, by {by}", _classes(predictions, by))
     if doubtful:
         content = html.doubtful(sections.suspicious(review), doubtful, name)
         yield Section("suspicious", "Labels", "Labels that the counts contradict", content)
-    yield Section("filter", "", "", html.filter(classified.classes, bags.labelled))
-    bars = html.bars(sections.bars(classified), classified, name)
+    yield Section("filter", "", "", html.filter(predictions.classes, bags.labelled))
+    bars = html.bars(sections.bars(predictions), predictions, name)
     yield Section("bags", "Bags", "Bags: instances by predicted class", bars)
     if bags.store.ndim == 4:
-        content = html.mosaics(sections.mosaics(classified), classified)
+        content = html.mosaics(sections.mosaics(predictions, review.source), predictions)
         yield Section("mosaics", "Mosaics", "Bags as mosaics", content)
     if bags.coordinates is not None:
-        yield Section("maps", "Maps", "Bags as maps", html.maps(sections.maps(classified), classified))
+        yield Section("maps", "Maps", "Bags as maps", html.maps(sections.maps(predictions), predictions))
     if bags.store.ndim == 4:
-        never = [name for name, n in zip(classified.classes, classified.counts.sum(axis=0), strict=True) if not n]
+        never = [name for name, n in zip(predictions.classes, predictions.counts.sum(axis=0), strict=True) if not n]
         title = "Gallery: most and least confident predictions of each class"
-        yield Section("gallery", "Gallery", title, html.gallery(sections.gallery(classified), never, classified))
+        content = html.gallery(sections.gallery(predictions, review.source), never, predictions)
+        yield Section("gallery", "Gallery", title, content)
 
 
-def _classes(classified: ClassifiedBags, by: str) -> str:
-    matrix, classes = classified.confusion(), classified.true_classes
-    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in classified.classes]
+def _classes(predictions: Predictions, by: str) -> str:
+    matrix, classes = predictions.confusion, predictions.true_classes
+    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in predictions.classes]
     short = sections.without_common_prefix(classes)
     rows, confused = sections.class_rows(matrix, classes), sections.most_confused(matrix, classes)
     return macros("run").classes(short, matrix.tolist(), unknown, by, rows, confused)

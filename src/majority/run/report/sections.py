@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...data.instance_labels import UNKNOWN
+from ...io import Source
+from ...io.predictions import instance_ids
 from ...predict.metrics import Margins, class_rates
-from ..classified_bags import ClassifiedBags
+from ...predict.predictions import Predictions
 from ..review import Review
 from .blocks import macros, number, percent
 from .figures import evenly_spaced, instance_map, picture_strip
@@ -39,12 +41,12 @@ def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------- classes
 
 
-def predicted_classes(classified: ClassifiedBags) -> list[list[str]]:
+def predicted_classes(predictions: Predictions) -> list[list[str]]:
     """Class, bags, instances, share."""
-    instances, chip = classified.counts.sum(axis=0), macros("blocks").chip
-    bags = np.bincount(classified.counted, minlength=len(instances))
+    instances, chip = predictions.counts.sum(axis=0), macros("blocks").chip
+    bags = np.bincount(predictions.counted, minlength=len(instances))
     return [
-        [chip(classified.classes, of), number(bags[of]), number(n), percent(n / instances.sum())]
+        [chip(predictions.classes, of), number(bags[of]), number(n), percent(n / instances.sum())]
         for of, n in enumerate(instances.tolist())
     ]
 
@@ -75,50 +77,49 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[list[str
 # ---------------------------------------------------------------------- bags
 
 
-def bag_view(classified: ClassifiedBags, bag: int) -> View:
+def bag_view(predictions: Predictions, bag: int) -> View:
     """What is said of one bag."""
-    labels, truth = classified.bags.bag_labels, classified.bags.instance_labels
-    counts, framed = classified.counts[bag], int(classified.framed[bag])
+    labels, truth = predictions.bags.bag_labels, predictions.bags.instance_labels
+    counts, framed = predictions.counts[bag], int(predictions.framed[bag])
     largest = np.argsort(-counts, kind="stable")[:MAX_SEGMENTS].tolist()
     segments = [(of, int(counts[of])) for of in sorted({*largest, framed}) if counts[of]]
-    true = None if truth is None else truth[classified.instances_of(bag)]
-    share, margin = classified.lead
+    true = None if truth is None else truth[predictions.instances_of(bag)]
     return {
-        "name": classified.bag_name(bag),
+        "name": predictions.bag_name(bag),
         "size": int(counts.sum()),
         "known": bool(labels.known[bag]),
-        "right": bool(classified.right[bag]),
-        "counted": int(classified.counted[bag]),
-        "by_method": int(classified.predicted[bag]),
+        "right": bool(predictions.right[bag]),
+        "counted": int(predictions.counted[bag]),
+        "by_method": int(predictions.predicted[bag]),
         "labels": np.flatnonzero(labels.allowed[bag]).tolist(),
         "second": int(labels.seconds[bag]),
         "framed": framed,
         "count": int(counts[framed]),
         "true_count": None if true is None or (true == UNKNOWN).any() else int((true == framed).sum()),
-        "share": float(share[bag]),
-        "margin": float(margin[bag]),
+        "share": float(predictions.share[bag]),
+        "margin": float(predictions.margin[bag]),
         "segments": segments,
         "rest": int(counts.sum()) - sum(n for _, n in segments),
     }
 
 
-def bars(classified: ClassifiedBags) -> list[View]:
-    return [bag_view(classified, bag) for bag in classified.order[:MAX_BARS].tolist()]
+def bars(predictions: Predictions) -> list[View]:
+    return [bag_view(predictions, bag) for bag in predictions.order[:MAX_BARS].tolist()]
 
 
-def mosaics(classified: ClassifiedBags) -> list[View]:
-    shown = classified.order[:MAX_MOSAICS].tolist()
-    return [bag_view(classified, bag) | {"images": _mosaic(classified, bag)} for bag in shown]
+def mosaics(predictions: Predictions, source: Source | None) -> list[View]:
+    shown = predictions.order[:MAX_MOSAICS].tolist()
+    return [bag_view(predictions, bag) | {"images": _mosaic(predictions, source, bag)} for bag in shown]
 
 
-def maps(classified: ClassifiedBags) -> list[View]:
+def maps(predictions: Predictions) -> list[View]:
     views: list[View] = []
-    coordinates = classified.bags.coordinates
+    coordinates = predictions.bags.coordinates
     assert coordinates is not None
-    for bag in classified.order[:MAX_MAPS].tolist():
-        positions = evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
-        drawing = instance_map(coordinates[positions], classified.guess[positions])
-        views.append(bag_view(classified, bag) | {"map": drawing})
+    for bag in predictions.order[:MAX_MAPS].tolist():
+        positions = evenly_spaced(predictions.instances_of(bag), MAX_MAP_INSTANCES)
+        drawing = instance_map(coordinates[positions], predictions.guess[positions])
+        views.append(bag_view(predictions, bag) | {"map": drawing})
     return views
 
 
@@ -126,11 +127,11 @@ def suspicious(review: Review) -> list[View]:
     """The bags whose label is probably wrong, the most certain first; the first ones with their images."""
     views: list[View] = []
     for one in [one for one in review.suspicions if one.is_probable][:MAX_SUSPICIOUS]:
-        classified = review.parts[one.part]
-        view = bag_view(classified, one.bag) | one._asdict() | {"classes": classified.classes}
-        view["count_suggested"] = int(classified.counts[one.bag, one.suggested])
-        if classified.bags.store.ndim == 4 and len(views) < MAX_MOSAICS:
-            view["images"] = _mosaic(classified, one.bag, marked=False)
+        predictions = review.parts[one.part]
+        view = bag_view(predictions, one.bag) | one._asdict() | {"classes": predictions.classes}
+        view["count_suggested"] = int(predictions.counts[one.bag, one.suggested])
+        if predictions.bags.store.ndim == 4 and len(views) < MAX_MOSAICS:
+            view["images"] = _mosaic(predictions, review.source, one.bag, marked=False)
         views.append(view)
     return views
 
@@ -139,21 +140,21 @@ def count_probable(review: Review) -> int:
     return sum(one.is_probable for one in review.suspicions)
 
 
-def gallery(classified: ClassifiedBags) -> list[tuple[int, int, dict[str, View]]]:
+def gallery(predictions: Predictions, source: Source | None) -> list[tuple[int, int, dict[str, View]]]:
     """Of each predicted class its number of images, and those with the highest and the lowest confidence; no image
     occurs twice."""
-    found, index = np.unique(classified.guess).tolist(), classified.bags.index
+    found, index = np.unique(predictions.guess).tolist(), predictions.bags.index
     each = min(GALLERY_COLUMNS, max(2, MAX_GALLERY_TILES // (2 * len(found))))
     rows = []
     for of in found:
-        members = np.flatnonzero(classified.guess == of)
+        members = np.flatnonzero(predictions.guess == of)
         members = members[np.unique(index[members], return_index=True)[1]]
-        members = members[np.argsort(-classified.confidence[members], kind="stable")]
+        members = members[np.argsort(-predictions.confidence[members], kind="stable")]
         least = members[max(each, len(members) - each) :][::-1]
         chosen = {"most confident": members[:each], "least confident": least}
-        captions = {title: [f"{p:.0%}" for p in classified.confidence[which]] for title, which in chosen.items()}
+        captions = {title: [f"{p:.0%}" for p in predictions.confidence[which]] for title, which in chosen.items()}
         strips = {
-            title: _pictures(classified, which, captions[title], GALLERY_SIDE)
+            title: _pictures(predictions, source, which, captions[title], GALLERY_SIDE)
             for title, which in chosen.items()
             if len(which)
         }
@@ -161,23 +162,30 @@ def gallery(classified: ClassifiedBags) -> list[tuple[int, int, dict[str, View]]
     return rows
 
 
-def _mosaic(classified: ClassifiedBags, bag: int, marked: bool = True) -> View:
-    names = without_common_prefix(classified.classes)
-    positions = evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
-    captions = [names[of] for of in classified.guess[positions].tolist()]
-    return _pictures(classified, positions, captions, MOSAIC_SIDE, marked)
+def _mosaic(predictions: Predictions, source: Source | None, bag: int, marked: bool = True) -> View:
+    names = without_common_prefix(predictions.classes)
+    positions = evenly_spaced(predictions.instances_of(bag), MAX_MOSAIC_TILES)
+    captions = [names[of] for of in predictions.guess[positions].tolist()]
+    return _pictures(predictions, source, positions, captions, MOSAIC_SIDE, marked)
 
 
 def _pictures(
-    classified: ClassifiedBags, positions: np.ndarray, captions: list[str], side: int, marked: bool = True
+    predictions: Predictions,
+    source: Source | None,
+    positions: np.ndarray,
+    captions: list[str],
+    side: int,
+    marked: bool = True,
 ) -> View:
     """Some images, `marked` if they are wrong."""
-    wrong, shown = classified.wrong_instances(), []
-    for i, caption in zip(positions.tolist(), captions, strict=True):
-        of, truth = int(classified.guess[i]), classified.truth(i)
-        bag = classified.bag_name(classified.bags.bag_of(i))
-        title = f"bag {bag}, {classified.instance_name(i)}\n{classified.classes[of]}, {classified.confidence[i]:.1%}"
+    bags, classes, shown = predictions.bags, predictions.classes, []
+    kind, ids = instance_ids(bags, positions, source)
+    for i, id, caption in zip(positions.tolist(), ids, captions, strict=True):
+        of, truth = int(predictions.guess[i]), predictions.truth(i)
+        instance = str(id) if kind == "path" else f"{kind} {id}"
+        bag, confidence = predictions.bag_name(bags.bag_of(i)), predictions.confidence[i]
+        title = f"bag {bag}, {instance}\n{classes[of]}, {confidence:.1%}"
         title += "" if truth is None else f"; true class {truth}"
-        shown.append({"of": of, "caption": caption, "title": title, "wrong": marked and bool(wrong[i])})
-    bags = classified.bags
+        wrong = truth not in (None, classes[of])
+        shown.append({"of": of, "caption": caption, "title": title, "wrong": marked and wrong})
     return {"shown": shown} | picture_strip(bags.store[bags.index[positions]], side)

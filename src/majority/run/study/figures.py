@@ -18,7 +18,7 @@ import pandas as pd
 
 from ...errors import InputError
 from ...nn.methods import METHODS
-from ..classified_bags import is_skewed
+from ...predict.metrics import is_skewed
 from .results import Result, row_name, setting_of, source_name
 
 FIGURES = {
