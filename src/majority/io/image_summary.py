@@ -16,6 +16,7 @@ class ImageInfo(NamedTuple):
     height: int
     width: int
     grey: bool
+    has_pages: bool = False  # after the first one, which is read
     range16: tuple[int, int] | None = None
 
 
@@ -33,7 +34,7 @@ class ImageFileSummary(NamedTuple):
 
     @classmethod
     def of(cls, images: Iterable[ImageInfo]) -> ImageFileSummary:
-        heights, widths, grey, _ = zip(*images, strict=True)
+        heights, widths, grey, *_ = zip(*images, strict=True)
         return cls((min(heights), max(heights)), (min(widths), max(widths)), any(grey), not all(grey))
 
     @classmethod

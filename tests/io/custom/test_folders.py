@@ -125,6 +125,14 @@ def test_a_wrong_folder_is_refused_with_its_place(tmp_path, make, finds, wrong):
     assert finds(tmp_path / "slides", str(tmp_path / "slides"), *facts)
 
 
+def test_every_damaged_file_is_named(tmp_path, make, finds):
+    make.folder(tmp_path / "slides", table=lambda frame: frame.assign(Split="train"))
+    assert finds(tmp_path / "slides", "column Split is not used", "like the column split", kind="warning")
+    for name in ("s3.npy", "s5.npy"):
+        (tmp_path / "slides" / name).write_bytes(b"?")
+        assert finds(tmp_path / "slides", name, "cannot be read")
+
+
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
 def test_a_file_is_found_in_both_unicode_forms(tmp_path, make, forms):
     on_disk, in_table = (unicodedata.normalize(form, "Gewebe-ä") for form in forms)

@@ -84,6 +84,13 @@ LOST = {  # how images are written -> facts of the warning, None if there is non
         ("16 bits", "at most 16 of 256"),
     ),
     "all of 16 bits": (".png", save_16_bits, None),
+    "pages": (
+        ".tif",
+        lambda path, pixels: Image.fromarray(pixels).save(
+            path, save_all=True, append_images=[Image.new("RGB", (8, 8))]
+        ),
+        ("further pages", "only the first page is used"),
+    ),
 }
 
 

@@ -182,6 +182,7 @@ def test_lists_in_parquet_are_a_problem_where_they_are_needed(tmp_path, make, fi
 BAD_FILES = {
     b"": ("no rows", "header"),
     b"bag,bag_label,a\n": ("no rows",),
+    b"sep=;\nbag;bag_label;a\n1;x;2\n": ("sep=", "remove this line"),
     b"bag,bag,a\n1,x,2\n": ("row 1", "two columns are named 'bag'"),
     b"bag,bag_label,a\n1,x,2\n1,x,2,3\n": ("line 3", "saw 4"),
     b"bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": ("row 2 has 4 cells", "header 3"),
@@ -252,6 +253,10 @@ POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
     "a column that is almost split": (
         lambda t, m: t.assign(Split="train"),
         ("column Split is not used", "like the column split"),
+    ),
+    "labels of instances that would be a feature": (
+        lambda t, m: t.rename(columns={"label": "Lable"}),
+        ("column Lable is not used", "like the column label", "--features"),
     ),
 }
 

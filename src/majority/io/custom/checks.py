@@ -12,7 +12,7 @@ import pandas as pd
 from ...errors import count_noun
 from .custom_bags import SPLITS, CustomBags
 from .findings import Findings, Problem, abbreviate_names
-from .tables import MISSING
+from .tables import MISSING, look_alikes
 
 Found = Iterator[Problem | str]
 
@@ -61,6 +61,12 @@ def two_values(frame: pd.DataFrame, file: Path, owner: str, columns: Iterable[st
                 seen.add(name)
                 what = f"{owner} {name} has two {column}s ({first!r} in its first row, {value!r} here)"
                 yield Problem(file, int(frame.index[i]), what, cure)
+
+
+def misspelt(frame: pd.DataFrame) -> Found:
+    """Columns of a table without features that are probably meant as others."""
+    for name, meant in look_alikes(frame.columns).items():
+        yield f"column {name} is not used: it looks like the column {meant}: rename it, or ignore this"
 
 
 def repeated_rows(frame: pd.DataFrame) -> Found:

@@ -13,9 +13,17 @@ from ...data.column_encoder import ColumnEncoder, FeatureColumn
 from ...data.validation import LARGEST_FEATURE, needs_double
 from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .options import ReadOptions
-from .tables import NUMBERS, as_numbers, as_text, closest_name, did_you_mean, other_content
+from .tables import (
+    NUMBERS,
+    TEXT,
+    as_numbers,
+    as_text,
+    closest_name,
+    did_you_mean,
+    look_alikes,
+    other_content,
+)
 
-TEXT = ("bag", "bag_label", "second_label", "label", "path", "split", "group")
 RESERVED = (*TEXT, *NUMBERS)  # columns with a meaning of their own
 MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
 MAX_CATEGORIES = 20  # a column of text with more values is not a feature
@@ -86,16 +94,16 @@ def _choose(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Fin
     """The columns that are features: all that can be, or those of --features."""
     own = [name for name in frame.columns if name not in RESERVED]
     classes = {*frame["bag_label"]} if "bag_label" in frame else set()
-    usable, unused = [], defaultdict(list)
+    usable, unused, alike = [], defaultdict(list), look_alikes(own)
     for name in options.features or own:
-        if name not in own:
+        if name not in frame or name in RESERVED:
             others = f"name other columns ({abbreviate_names(own) or 'none'}), those with a comma in quotes"
             what = "has a meaning of its own" if name in RESERVED else f"is not there{did_you_mean(name, own)}"
             raise ProblemError(path, 1, f"column {name} of --features {what}", others)
         feature = other_content(frame[name]) or _as_feature(frame[name], path)
         if isinstance(feature, FeatureColumn) and not options.features:
-            if name.strip().lower() in TEXT:
-                feature = f"it is written like the column {name.strip().lower()}: rename it"
+            if name in alike:  # labels as a feature would be the answer
+                feature = f"it looks like the column {alike[name]}: rename it, or name the features with --features"
             elif (frame[name] == frame[name].iloc[0]).all():
                 feature = "one value only"
             elif len(classes & {*feature.categories}) > 1:

@@ -9,18 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...data.feature_files import (
-    SUFFIXES,
-    FeatureFileError,
-    lower_suffix,
-)
+from ...data.feature_files import SUFFIXES, FeatureFileError, inspect_feature_file, lower_suffix
 from ...data.stores import FeatureFiles
 from ...files import UNICODE_FORM
 from ..embedding import read_embedding
 from ..image_summary import IMAGE_SUFFIXES
-from .checks import read_bags
+from .checks import Found, misspelt, read_bags
 from .content import Content, read_facts
-from .findings import Findings, ProblemError, abbreviate_names
+from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .options import ReadOptions
 from .rows import read_rows
 from .tables import TEXT_SUFFIXES, did_you_mean, read_table
@@ -50,7 +46,8 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
         on_disk = FeatureFiles(chosen)
         coordinates = on_disk.coordinates()
     except FeatureFileError as error:
-        raise ProblemError(error.path, None, error.what, error.cure) from None
+        findings.add(_unreadable(chosen, error))
+        return Content(table, bags, np.zeros(0), None, np.zeros(0))
     store = on_disk.load_if_small()
     content = Content(
         table,
@@ -69,13 +66,24 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
     return content
 
 
+def _unreadable(files: list[Path], first: FeatureFileError) -> Found:
+    """Every file that cannot be read; if all can, the first error: files that do not belong together."""
+    errors = []
+    for path in files:
+        try:
+            inspect_feature_file(path)
+        except FeatureFileError as error:
+            errors.append(error)
+    yield from (Problem(error.path, None, error.what, error.cure) for error in errors or [first])
+
+
 def find_files(folder: Path) -> list[Path]:
     """The feature files, one per bag."""
     found = [path for path in sorted(folder.iterdir()) if lower_suffix(path) in SUFFIXES]
     found = [path for path in found if not path.name.startswith(".")]
     for path in found:
-        if not path.name.isprintable():  # bytes that are not UTF-8 among them
-            raise ProblemError(folder, None, f"a file has the name {path.name!a}", "rename it, in UTF-8")
+        if path.name.encode(errors="replace").decode() != path.name:
+            raise ProblemError(folder, None, f"the name of the file {path.name!a} is not UTF-8", "rename it")
     if found:
         return found
     cure = f"put {', '.join(SUFFIXES)} files there, one per bag"
@@ -96,6 +104,7 @@ def _read_instances(path: Path, bags: list[str], content: Content, options: Read
     frame = read_table(path, ("bag", "label", "path"))
     if "bag" not in frame:
         raise ProblemError(path, 1, "there is no column bag", "name the bag of each row, or remove the file")
+    findings.add(misspelt(frame))
     rows_of = frame.groupby("bag", sort=False).indices
     for bag, size in zip(bags, content.sizes.tolist(), strict=True):
         rows = len(rows_of.get(bag, ()))
@@ -161,6 +170,7 @@ def _read_bags(
     frame = None if table is None else _read_table(table, options)
     if table is None or frame is None:
         return folder, pd.DataFrame({"bag": [*places]})
+    findings.add(misspelt(frame))
     frame["bag"] = frame["bag"].str.normalize(UNICODE_FORM)
     bags = read_bags(frame, table, [name for name in OF_BAGS[1:] if name in frame], findings)
     bags = bags[bags["bag"] != ""]

@@ -81,7 +81,10 @@ def read_header(path: Path) -> ImageInfo:
             width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
         if _orientation(image) in TURNED:
             width, height = height, width
-        return ImageInfo(height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
+        has_pages = image.format in FORMATS and getattr(
+            image, "is_animated", False
+        )  # other formats: previews of phones
+        return ImageInfo(height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I"), has_pages)
 
 
 def _orientation(image: Image.Image) -> int | None:
@@ -250,6 +253,10 @@ def _changes(names: Sequence[str], files: Sequence[ImageInfo], shape: Shape, opt
     if options.training and summary.grey and summary.colour:
         grey = [name for name, file in zip(names, files, strict=True) if file.grey]
         yield f"{len(grey)} of {len(files)} images are grey, e.g. {grey[0]}: all become colour"
+    pages = [name for name, file in zip(names, files, strict=True) if file.has_pages]
+    if pages:
+        cure = "only the first page is used; write the page that you need into its own file"
+        yield f"{len(pages)} of {len(files)} images have further pages, e.g. {pages[0]}: {cure}"
     ranges = [file.range16 for file in files if file.range16 is not None]
     if ranges:
         lowest, highest = min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .checks import Found, empty_cells, read_bags, repeated_rows, two_values
+from .checks import Found, empty_cells, misspelt, read_bags, repeated_rows, two_values
 from .content import Content, has_instance_labels, read_facts
-from .features import MIN_ROWS, RESERVED, TEXT, read_features
+from .features import MIN_ROWS, RESERVED, read_features
 from .findings import Findings, ProblemError
 from .options import ColumnNames, ReadOptions
-from .tables import did_you_mean, is_parquet, other_content, read_table
+from .tables import TEXT, did_you_mean, is_parquet, other_content, read_table
 
 BAG_COLUMNS = ("bag_label", "second_label", "split", "group")  # have one value per bag
 NEEDED = (
@@ -98,6 +98,7 @@ def read_rows(frame: pd.DataFrame, path: Path, bags: pd.DataFrame, options: Read
     read_images(frame, order, content, options, findings)
     findings.add(repeated_rows(frame[["bag", "path"]]))
     if options.training:
+        findings.add(misspelt(frame))
         findings.add(_for_training(frame, path, options))
     return content
 

@@ -24,12 +24,14 @@ from .options import Block
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 TEXT_SUFFIXES = (".csv", ".tsv")
+TEXT = ("bag", "bag_label", "second_label", "label", "path", "split", "group")  # columns with a meaning of their own
 NUMBERS = ("x", "y", "weight")
 MAX_NAME = 1000  # characters of a cell with a name: arrays of text take as much for each of their rows
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # first bytes of a file
 MIN_SIMILARITY = 0.8  # higher than usual, because short names are easily similar: bag and age by two thirds
 SYNONYMS = {
     "bag": ("bag_id", "bag_name", "slide", "slide_id"),
+    "bag_label": ("label", "class"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
 }
 
@@ -100,13 +102,29 @@ def closest_name(column: str, existing: Iterable[str]) -> str | None:
     ('Image', 'Bag ID', None)
     """
     existing = list(existing)
-    same = (name for name in existing if name.lower().replace(" ", "_") in SYNONYMS.get(column, ()))
-    return next(same, None) or closest(column, existing, MIN_SIMILARITY)
+    found = (closest(name, existing, MIN_SIMILARITY) for name in (column, *SYNONYMS.get(column, ())))
+    return next(filter(None, found), None)
 
 
 def did_you_mean(column: str, existing: Iterable[str]) -> str:
     guess = closest_name(column, existing)
     return f" (did you mean {guess}?)" if guess else ""
+
+
+def look_alikes(columns: Iterable[str]) -> dict[str, str]:
+    """Column -> the column of `TEXT` that is probably meant: it differs in capitals, spaces or by a typing mistake.
+
+    >>> look_alikes(["Label", "bag lable", "splits", "Path", "patch", "label2", "label"])
+    {'Label': 'label', 'bag lable': 'bag_label', 'splits': 'split', 'Path': 'path'}
+    """
+    found = {}
+    for column in columns:
+        name = column.strip().lower().replace(" ", "_")
+        similar = [one for one in TEXT if one[0] == name[:1] and abs(len(one) - len(name)) < 2 and one != "path"]
+        meant = name if name in TEXT else closest(name, similar, MIN_SIMILARITY)
+        if meant and column not in TEXT and not any(map(str.isdigit, name)):
+            found[column] = meant
+    return found
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -119,11 +137,19 @@ def as_text(column: pd.Series) -> pd.Series:
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
-    """(n,) float64, NaN for a cell that is empty or not a number. True and false are 1 and 0."""
+    """(n,) float64, NaN for a cell that is empty or not a number. True and false are 1 and 0.
+
+    >>> as_numbers(pd.Series(["1.5", "10_1", None]))
+    array([1.5, nan, nan])
+    """
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(np.float64, na_value=np.nan)
     which, cells = pd.factorize(column)  # each different cell is read once; -1: missing
-    return np.array([*map(_as_number, cells), np.nan])[which]
+    try:
+        numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    except OverflowError:  # a whole number beyond the range of float64
+        numbers = np.array([*map(_as_number, cells)])
+    return np.append(numbers, np.nan)[which]
 
 
 def _as_number(cell: Any) -> float:
@@ -143,26 +169,47 @@ def _read_csv(path: Path, text: set[str]) -> pd.DataFrame:
         lines = csv.reader(file, delimiter=separator)
         names, first = next(lines, []), next(lines, [])
     header = [name.strip() or f"unnamed{number}" for number, name in enumerate(names, start=1)]
+    if header and header[0].lower().startswith("sep="):
+        raise ProblemError(path, 1, f"{header[0]} is a note for Excel and no header", "remove this line")
     if len({*header}) < len(header) or not first:
         return pd.DataFrame(columns=header)
     if len(first) > len(header):  # pandas would leave out the last cells
         raise ValueError(f"row 2 has {len(first):,} cells, the header {len(header):,}")
-    options: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False, "low_memory": False}
-    frame: pd.DataFrame = pd.read_csv(
-        path,
-        sep=separator,
-        decimal="." if separator == "," else ",",  # as_numbers reads points too
-        header=None,
-        names=header,
-        skiprows=1,
-        index_col=False,
-        dtype=dict.fromkeys(text & {*header}, str),
-        na_values={name: [""] if name in text else ["", *MISSING] for name in header},  # in text, NA may be a name
-        encoding=encoding,
-        **options,
-    )
+    text = text & {*header}
+
+    def read(missing: Collection[str], columns: Collection[str] | None = None, decimal: str = ".") -> pd.DataFrame:
+        frame: pd.DataFrame = pd.read_csv(
+            path,
+            sep=separator,
+            decimal=decimal,
+            header=None,
+            names=header,
+            usecols=None if columns is None else [*columns],
+            skiprows=1,
+            index_col=False,
+            dtype=dict.fromkeys(text, str),
+            na_values=[*missing],  # of all columns: with one list for each, wide tables take twice the time and memory
+            keep_default_na=False,
+            skip_blank_lines=False,
+            low_memory=False,
+            encoding=encoding,
+        )
+        return frame
+
+    frame = read(("", *MISSING))
+    if separator != "," and any(_has_decimal_commas(frame[name]) for name in frame.columns.difference([*text])):
+        frame = read(("", *MISSING), decimal=",")  # columns with points are then text, which as_numbers reads
+    unsure = [name for name in text if frame[name].isna().any()]
+    if unsure:  # in text, NA may be a name
+        frame[unsure] = read([""], unsure)[unsure]
     frame.index = pd.RangeIndex(2, len(frame) + 2)
     return frame.dropna(how="all")
+
+
+def _has_decimal_commas(column: pd.Series) -> bool:
+    if pd.api.types.is_numeric_dtype(column):
+        return False
+    return bool(pd.Series(column.unique()).astype(str).str.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*").any())
 
 
 def _guess_separator(line: str, known: Collection[str]) -> str:
