@@ -320,7 +320,7 @@ def test_instance_labels_of_some_rows():
     few[::7] = truth[::7]
     asked, plain = (quick(epochs=5).fit(X, y, groups, instance_labels=labels) for labels in (few, None))
     assert not np.array_equal(asked.predict_proba(X), plain.predict_proba(X))
-    with pytest.raises(InputError, match="row 0 has label other"):
+    with pytest.raises(InputError, match="row 0 has instance label other"):
         quick().fit(X, y, groups, instance_labels=np.where(np.arange(len(y)) == 0, "other", few))
     with pytest.raises(InputError, match=r"recipe mpem .* cannot learn a part of them"):
         quick(recipe="mpem").fit(X, y, groups, instance_labels=few)

@@ -137,6 +137,8 @@ ERRORS = {
     "an empty list": (lists([A, []], names=np.array(["x", "y"])), "bag y is empty"),
     "shapes": (lists([A, np.zeros((1, 4))]), r"bag 1 has instances of .*\(4,\).*\(3,\).*: give all bags one"),
     "too few labels": (lists([A, B], instance_labels=[[0, 0]]), "2 bags but 1 instance labels"),
+    "too few names": (lists([A, B], names=["x"]), "2 bags but 1 names"),
+    "a weight per bag": (lists([A, B], weights=[1, 2]), "bag 0 has 2 instances and 1 weights"),
     "too few coordinates": (lists([A, B], coordinates=[[[0, 0]], [[0, 0]]]), "bag 0 has 2 instances and 1 coordinates"),
     "two labels": (table(labels=list("xyy")), r"bag b has two labels, x \(row 0\) and y \(row 2\): all rows of a bag"),
     "rows": (table(store=np.eye(4)), "3 bag ids but 4 instances"),

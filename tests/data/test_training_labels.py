@@ -63,7 +63,9 @@ def test_they_follow_bags_into_subsets_and_joins_and_change_the_fingerprint():
 def test_labels_of_rows_for_the_estimator():
     bags = Bags.from_table(np.ones((4, 1)), ["q", "p", "q", "p"], ["a", "b", "a", "b"])
     assert with_training_labels(bags, ["a", None, "", "b"]).training_labels.tolist() == [0, -1, -1, 1]
-    with pytest.raises(InputError, match="row 2 has label c, outside the 2 classes"):
+    numbered = Bags.from_table(np.ones((4, 1)), ["q", "p", "q", "p"], [0, 1, 0, 1])
+    assert with_training_labels(numbered, np.array([0, -1, -1, 1])).training_labels.tolist() == [0, -1, -1, 1]
+    with pytest.raises(InputError, match="row 2 has instance label c, which is the label of no bag"):
         with_training_labels(bags, ["a", None, "c", "b"])
     with pytest.raises(InputError, match="no instance has one"):
         with_training_labels(bags, [None, None, "", ""])

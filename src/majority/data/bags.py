@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Unpack
 
@@ -25,7 +25,7 @@ from .columns import (
     take,
 )
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
-from .labels import BagLabels, encode_bag_labels
+from .labels import encode_bag_labels, refuse_background
 from .splitting import divide
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
@@ -384,15 +384,6 @@ class Bags:
         other = object.__new__(Bags)
         other.__dict__.update(self.__dict__ | changes)
         return other
-
-
-def refuse_background(labels: BagLabels, number: int, name: str, describe: Callable[[int], str]) -> None:
-    """No label may name the background, which does not vote and cannot win."""
-    wrong = labels.names_class(number)
-    if wrong.any():
-        what = f"{describe(int(np.argmax(wrong)))} has the label {name}, the background, as {wrong.sum()} bags do"
-        cure = "label them with the most common class of their other instances, or leave out bags that have none"
-        raise InputError(f"{what}: {cure}")
 
 
 def check_not_only_together(bags: Bags) -> None:

@@ -121,6 +121,7 @@ def pack_instances(instances: Sequence[Any], names: Column | None) -> tuple[np.n
     arrays = [as_array(bag) for bag in instances]
     if not arrays:
         raise InputError("no bags were given: pass at least one array of instances")
+    check_lengths({"names": names}, len(arrays), "bag")
     for i, array in enumerate(arrays):
         name = i if names is None else names[i]
         if array.size == 0:
@@ -136,7 +137,7 @@ def pack_column(
 ) -> np.ndarray:
     """The values of all bags in one column, one per instance."""
     check_lengths({what: columns}, len(offsets) - 1, "bag")
-    arrays = [read(column) for column in columns]
+    arrays = [np.atleast_1d(read(column)) for column in columns]
     for i, (size, array) in enumerate(zip(np.diff(offsets), arrays, strict=True)):
         if len(array) != size:
             raise InputError(f"bag {i} has {size} instances and {len(array)} {what}: give one per instance")

@@ -181,6 +181,15 @@ def join_labels(labels: Sequence[BagLabels]) -> BagLabels:
     )
 
 
+def refuse_background(labels: BagLabels, number: int, name: str, describe: Callable[[int], str]) -> None:
+    """No label may name the background, which does not vote and cannot win."""
+    wrong = labels.names_class(number)
+    if wrong.any():
+        what = f"{describe(int(np.argmax(wrong)))} has the label {name}, the background, as {wrong.sum()} bags do"
+        cure = "label them with the most common class of their other instances, or leave out bags that have none"
+        raise InputError(f"{what}: {cure}")
+
+
 # ---------------------------------------------------------------------- labels as they are written
 
 

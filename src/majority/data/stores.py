@@ -130,11 +130,11 @@ class FeatureFiles(RowsOnDisk):
 def read_blocks(features: Any, numbers: np.ndarray, rows: np.ndarray) -> None:
     """Fill `rows` from a mapped file or an h5 dataset, in blocks, which is fast for neighbours, without those that have
     none of these rows."""
-    step = max(1, BLOCK_BYTES // rows[0].nbytes)
-    for start in range(int(numbers[0]), int(numbers[-1]) + 1, step):
-        a, b = np.searchsorted(numbers, (start, start + step))
-        if a < b:
-            rows[a:b] = features[start : int(numbers[b - 1]) + 1][numbers[a:b] - start]
+    blocks = numbers // max(1, BLOCK_BYTES // rows[0].nbytes)
+    bounds = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(numbers)]
+    for a, b in pairwise(bounds):
+        first = int(numbers[a])
+        rows[a:b] = features[first : int(numbers[b - 1]) + 1][numbers[a:b] - first]
 
 
 class MappedRows(RowsOnDisk):

@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import InputError
 from .bags import Bags
 from .columns import Column
-from .instance_labels import UNKNOWN, encode_labels, none_if_unknown, read_labels
+from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown
 from .stores import Store
 
 
@@ -44,11 +44,12 @@ def usable_labels(bags: Bags) -> np.ndarray:  # (n,)
 
 def with_training_labels(bags: Bags, labels: Column) -> Bags:
     """The same bags with the labels of some instances: one entry per instance of the store, empty where unknown."""
-    known, values = read_labels(labels)
-    if not known.any():
+    codes, classes = encode_instance_labels(labels, bags.classes, False, lambda row: f"row {row}")
+    if codes is None:
         raise InputError("instance labels: no instance has one: leave them out, or label some")
-    texts = np.array([str(value) for value in values], object)
-    codes = encode_labels(texts, bags.classes, lambda row: f"row {row}", known)
+    if classes != bags.classes:
+        name, row = classes[len(bags.classes)], int(np.argmax(codes == len(bags.classes)))
+        raise InputError(f"row {row} has instance label {name}, which is the label of no bag: correct it, or empty it")
     return bags._with(training_labels=none_if_unknown(codes[bags.index]))
 
 

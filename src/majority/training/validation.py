@@ -35,6 +35,7 @@ def select_bags(
     Bags without a label do not train an objective that learns bag labels, and never validate.
     """
     if keep is not None:
+        keep = np.asarray(keep)
         fits = keep.shape == train.index.shape and keep.dtype == bool
         if not (fits and np.logical_or.reduceat(keep, train.offsets[:-1]).all()):
             raise InputError(f"keep: give {len(train.index)} booleans, one per instance, with a True in every bag")
