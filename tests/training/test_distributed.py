@@ -293,11 +293,14 @@ def test_each_process_reads_only_its_bags_from_disk(group, tmp_path):
 
 
 def refused():
-    """The errors of a training with too small steps, and of a file that only the first process reads."""
+    """The errors of a training with too small steps, of one whose processes have bags of their own, and of a file that
+    only the first process reads."""
     errors = []
     one_bag = Settings(epochs=1, batch_bags=1)
+    own_bags = ragged().subset(np.arange(len(SIZES)) % 2 == distributed.rank())
     for action in (
         lambda: fit(build_model(ragged()), ragged(), None, one_bag, device="cpu", title=None),
+        lambda: fit(build_model(own_bags), own_bags, None, SHORT, device="cpu", title=None),
         lambda: distributed.from_first(lambda: inspect_feature_file("missing.npy")),
     ):
         with pytest.raises(InputError) as error:
@@ -307,6 +310,9 @@ def refused():
 
 
 def test_every_process_has_the_error_of_the_input(group):
-    for too_small, missing in group(refused):
+    for too_small, differing, missing in group(refused):
         assert too_small.startswith("2 processes, but a step has at most 1 of 15 training bags")
+        assert differing.startswith(
+            "the processes of this training differ: a hash of sizes and labels of training bags"
+        )
         assert missing.startswith("missing.npy is no feature file")

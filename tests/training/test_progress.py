@@ -28,7 +28,7 @@ def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path
 @pytest.fixture
 def terminal(monkeypatch):
     """A function that runs its argument with a terminal as standard error, and returns what the terminal showed."""
-    for name, value in {"COLUMNS": "160", "TERM": "xterm"}.items():
+    for name, value in {"COLUMNS": "80", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
 
     def run(function):
@@ -62,10 +62,18 @@ def test_the_bar_is_removed_when_a_training_fails(terminal, stop_after, capsys):
     def train():
         settings = Settings(epochs=5, batch_bags=2)
         with pytest.raises(KeyboardInterrupt):
-            fit(build_model(bags), bags, bags, settings, device="cpu", callbacks=[Print(), stop_after(2)])
+            fit(
+                build_model(bags),
+                bags,
+                bags,
+                settings,
+                device="cpu",
+                title="t" * 70,
+                callbacks=[Print(), stop_after(2)],
+            )
 
     shown = terminal(train)
-    assert "2/5" in shown
+    assert "epoch 2/5" in shown, "also in a terminal of 80 columns"
     assert "epochs ·" not in shown
     assert shown.count(HIDE_CURSOR) == shown.count(SHOW_CURSOR) == 1
     assert capsys.readouterr().out == "epoch 1\nepoch 2\n", "output to a file is not sent to the terminal"

@@ -235,7 +235,6 @@ def shared_norms(network: nn.Module) -> Iterator[None]:
     """Within the context, batch norms take mean and variance over the whole step. torch's own SyncBatchNorm runs on
     GPUs only."""
     norms: list[Any] = [module for module in network.modules() if type(module).forward in NORMS]
-    norms = [norm for norm in norms if norm.track_running_stats and norm.momentum is not None]
     for norm in norms:
         norm.forward = MethodType(_normalise, norm)  # of one object, for a while
     try:
@@ -253,16 +252,20 @@ def _normalise(norm: Any, x: Tensor) -> Tensor:
     precise = x.to(torch.promote_types(x.dtype, torch.float32))
     own = precise.new_tensor([x.numel() / x.shape[1]])
     count, sums = total(torch.cat([own, precise.sum(over)])).tensor_split([1])
-    several, used = count > 1, []
     mean = sums / count
     variance = total((precise - mean.view(shape)).square().sum(over)) / count
-    unbiased = variance * count / (count - 1).clamp(min=1)
-    for running, new, kept in ((norm.running_mean, mean, mean), (norm.running_var, variance, unbiased)):
-        used.append(torch.where(several, new, running).view(shape))
+    several = count > 1
+    used_mean, used_variance = mean, variance
+    if norm.track_running_stats:
+        used_mean = torch.where(several, mean, norm.running_mean)
+        used_variance = torch.where(several, variance, norm.running_var)
+        norm.num_batches_tracked.add_(several.squeeze())
+        share = 1 / norm.num_batches_tracked if norm.momentum is None else norm.momentum
+        unbiased = variance * count / (count - 1).clamp(min=1)
         with torch.no_grad():
-            running.copy_(torch.where(several, torch.lerp(running, kept.to(running.dtype), norm.momentum), running))
-    norm.num_batches_tracked.add_(several.squeeze())
-    normalised = (precise - used[0]) * (used[1] + norm.eps).rsqrt()
+            for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
+                running.copy_(torch.where(several, torch.lerp(running, new.to(running.dtype), share), running))
+    normalised = (precise - used_mean.view(shape)) * (used_variance + norm.eps).rsqrt().view(shape)
     if norm.affine:
         normalised = normalised * norm.weight.view(shape) + norm.bias.view(shape)
     return normalised.to(x.dtype)

@@ -25,7 +25,7 @@ from .objectives import BagLoss, Objective
 from .progress import show_progress
 from .settings import Settings
 from .steps import CapturedSteps, SharedSteps, Steps
-from .validation import check_bags_per_process, check_callbacks, check_training, select_bags
+from .validation import check_callbacks, check_processes, check_training, select_bags
 
 
 def fit(
@@ -72,7 +72,7 @@ def fit(
     soft_labels = None if soft_labels is None else soft_labels.astype(np.float32, copy=False)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)
-    check_bags_per_process(train, settings)
+    check_processes(train, val, settings)
     if not distributed.is_first():
         folder, title, callbacks = None, None, []
     on_gpu = chosen_device.type == "cuda"

@@ -47,17 +47,19 @@ def _bar(total: int) -> Any:
     """A bar with the losses of the last epoch. It disappears when it is stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
+    cut = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # in a narrow terminal; the other columns never are
     columns = (
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=cut),
         BarColumn(10),
-        "epoch {task.completed}/{task.total}",
+        TextColumn("epoch {task.completed}/{task.total}"),
         TimeRemainingColumn(),
-        "{task.fields[losses]}",
+        TextColumn("{task.fields[losses]}", table_column=cut.copy()),
     )
     # What callbacks print is moved above the bar, unless it goes to a file.
     to_terminal = sys.stdout.isatty()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True, redirect_stdout=to_terminal)
     bar.add_task("", total=total, losses="")
     bar.start()
     return bar

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -208,6 +210,18 @@ def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
 
 
 # ---------------------------------------------------------------------- processes and callbacks
+
+
+def check_processes(train: Bags, val: Bags | None, settings: Settings) -> None:
+    """Several processes are given the same settings and all bags, and each must have bags in a step."""
+    if distributed.size() == 1:
+        return
+    facts = {f"the setting {name}": value for name, value in asdict(settings).items()}
+    for name, bags in {"training": train, "validation": val}.items():
+        content = b"" if bags is None else bags.offsets.tobytes() + bags.labels.tobytes()
+        facts[f"a hash of sizes and labels of {name} bags"] = hashlib.sha256(content).hexdigest()
+    distributed.check_same(facts)
+    check_bags_per_process(train, settings)
 
 
 def check_bags_per_process(train: Bags, settings: Settings) -> None:
