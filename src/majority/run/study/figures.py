@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -38,17 +38,18 @@ PREFERRED = "log-mean"  # of methods that are equal
 DIGITS = 9  # means that agree in so many digits are equal: sums may be taken in a different order
 
 
-class Row(NamedTuple):
-    recipe: str
-    changed: str  # see `Setting`
-    scenario: str  # empty: none
-    source: str
-    method: str  # with the settings that the study varies
-
-
-ROW = [*Row._fields]
+ROW = ["recipe", "changed", "scenario", "source", "method"]  # no scenario is "", a method has what the study varies
 PANEL = ROW[:-1]  # the methods of a panel are compared
-TABLE = ["recipe", "changed", "scenario"]  # the sources of a table are its columns
+TABLE = ROW[:3]  # the sources of a table are its columns
+
+
+def mean_of(values: pd.Series[float]) -> float:
+    """Of those that are defined, and exact: tables round it."""
+    known = values.dropna()
+    return fmean(known) if len(known) else np.nan
+
+
+MEANS = {"mean": ("value", mean_of), "sd": ("value", "std"), "n": ("value", "count"), "ratio": ("ratio", "first")}
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,17 @@ class StudyFigures:
 
     @cached_property
     def folds(self) -> pd.DataFrame:
-        """A line per fold of each row: the means over its runs."""
-        means = {figure: (figure, _mean) for figure in ALL}
-        groups = self.runs.groupby([*ROW, "fold"], sort=False, as_index=False)
-        return groups.agg(**means, ratio=("ratio", "first"), sees=("sees", "any"))
+        """A line per figure and fold of each row: the mean over its runs."""
+        lines = self.runs.melt([*ROW, "fold", "ratio", "sees"], ALL, "figure")
+        groups = lines.groupby([*ROW, "figure", "fold"], sort=False, as_index=False)
+        of_runs = {"value": ("value", mean_of), "runs": ("value", "count")}
+        return groups.agg(**of_runs, ratio=("ratio", "first"), sees=("sees", "any"))
 
     @cached_property
     def rows(self) -> pd.DataFrame:
         """A line per figure of each row: mean, standard deviation and interval over the n folds that have it."""
-        groups = self.folds.melt([*ROW, "ratio"], ALL, "figure").groupby([*ROW, "figure"], sort=False)
-        runs = self.runs.melt(ROW, ALL, "figure").groupby([*ROW, "figure"], sort=False)["value"].count()
-        return with_intervals(_means(groups).assign(runs=runs)).reset_index()
+        groups = self.folds.groupby([*ROW, "figure"], sort=False)
+        return with_intervals(groups.agg(**MEANS, runs=("runs", "sum"))).reset_index()
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -86,19 +87,19 @@ class StudyFigures:
 
         `p_holm` is corrected for all differences from one reference in one setting and scenario.
         """
-        ours = self.folds[[*ROW, "fold", "ratio"]].assign(value=self.folds[self.main]).dropna(subset="value")
+        ours = self.folds[self.folds["figure"] == self.main].dropna(subset="value")
         theirs = ours[ours["method"].isin(self.references)].rename(columns={"method": "reference", "value": "other"})
-        pairs = ours.merge(theirs.drop(columns="ratio"), on=[*PANEL, "fold"]).query("method != reference")
-        pairs = pairs.assign(value=pairs["value"] - pairs["other"])
-        table = with_intervals(_means(pairs.groupby([*ROW, "reference"], sort=False))).reset_index()
-        p_holm = table.groupby([*TABLE, "reference"], sort=False)["p"].transform(holm)
-        return table.assign(p_holm=p_holm, figure=self.main)
+        pairs = ours.merge(theirs[[*PANEL, "fold", "reference", "other"]], on=[*PANEL, "fold"])
+        pairs = pairs.query("method != reference").assign(value=lambda pair: pair["value"] - pair["other"])
+        groups = pairs.groupby([*ROW, "figure", "reference"], sort=False)
+        table = with_intervals(groups.agg(**MEANS)).reset_index()
+        return table.assign(p_holm=table.groupby([*TABLE, "reference"], sort=False)["p"].transform(holm))
 
     @cached_property
     def choices(self) -> list[dict[str, Any]]:
         """The method to choose by validation bags in each panel."""
-        panels = split(self.folds[~self.folds["sees"]], PANEL)
-        made = {names: _choice(panel.set_index(["fold", "method"])) for names, panel in panels}
+        validated = self.folds[(self.folds["figure"] == VALIDATION) & ~self.folds["sees"]]
+        made = {names: _choice(panel) for names, panel in split(validated, PANEL)}
         return [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
 
     @property
@@ -123,13 +124,12 @@ class StudyFigures:
 
     def table(self) -> pd.DataFrame:
         """A line per row: the number of its folds; of each figure mean, deviation, and folds in which it is defined."""
-        columns: dict[str, Any] = {"n": ("fold", "size")}
-        for name in FIGURES:
-            columns |= {name: (name, _mean), f"{name}_sd": (name, "std"), f"{name}_n": (name, "count")}
-        rows = self.folds.groupby(ROW, sort=False).agg(**columns)
-        runs = self.runs.groupby(ROW, sort=False).agg(seconds=("seconds", "sum"), runs=("fold", "size"))
-        found = rows.join(runs).reset_index()
-        return found[["source", "scenario", "method", "recipe", *columns, "seconds", "runs", "changed"]]
+        means = self.rows.set_index([*ROW, "figure"])[["mean", "sd", "n"]].unstack(sort=False)
+        means.columns = [figure if name == "mean" else f"{figure}_{name}" for name, figure in means]
+        runs = {"n": ("fold", "nunique"), "seconds": ("seconds", "sum"), "runs": ("fold", "size")}
+        found = self.runs.groupby(ROW, sort=False).agg(**runs).join(means).reset_index()
+        figures = [f"{figure}{end}" for figure in FIGURES for end in ("", "_sd", "_n")]
+        return found[["source", "scenario", "method", "recipe", "n", *figures, "seconds", "runs", "changed"]]
 
 
 def split(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
@@ -169,9 +169,9 @@ def holm(p_values: pd.Series[float]) -> pd.Series[float]:
 
 
 def _choice(panel: pd.DataFrame) -> dict[str, Any] | None:
-    """Of the methods of a panel, by (fold, method), that with the highest mean over the folds that all of them have;
+    """Of the methods of a panel, that with the highest mean over the folds that all of them have;
     of equal ones log-mean, or else the first by name. None if no fold has two methods."""
-    criteria = panel[VALIDATION].unstack().dropna(axis=1, how="all").round(DIGITS)
+    criteria = panel.pivot(index="fold", columns="method", values="value").dropna(axis=1, how="all").round(DIGITS)
     criteria = criteria[criteria.count(axis=1) >= 2].dropna(axis=1, how="all")
     if criteria.empty:
         return None
@@ -180,21 +180,10 @@ def _choice(panel: pd.DataFrame) -> dict[str, Any] | None:
     return {"choose": ", ".join(equal[:1]), "mean": means.max(), "equal": equal[1:], "n": len(criteria.dropna())}
 
 
-def _means(groups: Any) -> pd.DataFrame:
-    columns = {"mean": ("value", _mean), "sd": ("value", "std"), "n": ("value", "count"), "ratio": ("ratio", "first")}
-    return groups.agg(**columns)
-
-
-def _mean(values: pd.Series[float]) -> float:
-    """Of those that are defined, and exact: tables round it."""
-    known = values.dropna()
-    return fmean(known) if len(known) else np.nan
-
-
 def _line_of(run: Result) -> dict[str, Any]:
     test, method = run.get("test") or {}, METHODS.get(run["method"])
-    names = (run.get("scenario") or "", source_name(run), row_name(run))
-    return Row(*setting_of(run), *names)._asdict() | {
+    names = (*setting_of(run), run.get("scenario") or "", source_name(run), row_name(run))
+    return dict(zip(ROW, names, strict=True)) | {
         "fold": run.get("fold", 0),
         **{figure: test.get(figure) for figure in FIGURES},
         VALIDATION: (run.get("val") or {}).get("bag_accuracy"),
