@@ -42,14 +42,14 @@ def test_the_gallery_shows_an_image_of_many_bags_once_and_in_one_strip(monkeypat
 
 def test_a_large_bag_shows_evenly_spaced_instances(monkeypatch):
     monkeypatch.setattr(sections, "MAX_MOSAIC_TILES", 3)
-    (bag,) = sections.mosaics(classified([[0] * 9], [0]), None)
+    (bag,) = sections.bag_views(classified([[0] * 9], [0]), None)
     assert names_of(bag["images"]) == [f"bag 0, instance {i}" for i in (0, 4, 8)]
 
 
 def test_a_bar_has_a_segment_for_the_label_however_few_instances_are_predicted_as_it(monkeypatch):
     monkeypatch.setattr(sections, "MAX_SEGMENTS", 1)
-    (bag,) = sections.bars(classified([[0, 1, 1, 1, 2, 2]], [0]))
-    assert (bag["segments"], bag["rest"], bag["right"]) == ([(0, 1), (1, 3)], 2, False)
+    (bag,) = sections.bag_views(classified([[0, 1, 1, 1, 2, 2]], [0]), None)
+    assert (bag["segments"], bag["rest"]) == ([(0, 1), (1, 3)], 2)
 
 
 def test_wrong_bags_come_first_then_those_with_the_smallest_share_of_their_label():

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import count_noun
@@ -74,10 +75,10 @@ def _environment() -> Environment:
 
 def percent(value: float | None) -> str:
     """
-    >>> percent(0.1234), percent(None)
-    ('12.3 %', '–')
+    >>> percent(0.1234), percent(None), percent(float("nan"))
+    ('12.3 %', '–', '–')
     """
-    return NOTHING if value is None else f"{100 * value:.1f} %"
+    return NOTHING if value is None or isnan(value) else f"{100 * value:.1f} %"
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -14,7 +14,7 @@ from ...io.metrics import summary_with_intervals
 from ...log import Log, no_log
 from ...predict.classifier import Classifier
 from ...predict.evaluate import predict
-from ...predict.metrics import coverage_note, in_order
+from ...predict.metrics import Margins, class_rates, coverage_note, in_order
 from ...predict.predictions import Predictions
 from ...training.checkpoint import METRICS
 from ..folder import finished_file, is_trained_on, read_config
@@ -91,10 +91,10 @@ def write_report(
         "run": folder.resolve().name,  # no path of this machine
         "able": able(figures, kind, result.get("baseline") if own else None),
         "bags": predictions.bags,
+        "predictions": predictions,
         "coverage": coverage_note(figures),
         "doubtful": doubtful,
         "figures": in_order(figures),
-        "predicted": sections.predicted_classes(predictions),
         "result": result,
         "trained_on": source is not None and is_trained_on(record, source),
     }
@@ -126,13 +126,12 @@ def _sections_of_bags(predictions: Predictions, review: Review, doubtful: int, n
         content = html.doubtful(sections.suspicious(review), doubtful, name)
         yield Section("suspicious", "Labels", "Labels that the counts contradict", content)
     yield Section("filter", "", "", html.filter(predictions.classes, bags.labelled))
-    bars = html.bars(sections.bars(predictions), predictions, name)
-    yield Section("bags", "Bags", "Bags: instances by predicted class", bars)
+    shown = sections.bag_views(predictions, review.source)
+    yield Section("bags", "Bags", "Bags: instances by predicted class", html.bars(shown, predictions, name))
     if bags.store.ndim == 4:
-        content = html.mosaics(sections.mosaics(predictions, review.source), predictions)
-        yield Section("mosaics", "Mosaics", "Bags as mosaics", content)
+        yield Section("mosaics", "Mosaics", "Bags as mosaics", html.mosaics(shown, predictions))
     if bags.coordinates is not None:
-        yield Section("maps", "Maps", "Bags as maps", html.maps(sections.maps(predictions), predictions))
+        yield Section("maps", "Maps", "Bags as maps", html.maps(shown, predictions))
     if bags.store.ndim == 4:
         never = [name for name, n in zip(predictions.classes, predictions.counts.sum(axis=0), strict=True) if not n]
         title = "Gallery: most and least confident predictions of each class"
@@ -142,10 +141,10 @@ def _sections_of_bags(predictions: Predictions, review: Review, doubtful: int, n
 
 def _classes(predictions: Predictions, by: str) -> str:
     matrix, classes = predictions.confusion, predictions.true_classes
-    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in predictions.classes]
-    short = sections.without_common_prefix(classes)
-    rows, confused = sections.class_rows(matrix, classes), sections.most_confused(matrix, classes)
-    return macros("run").classes(short, matrix.tolist(), unknown, by, rows, confused)
+    margins, short = Margins.of(matrix), sections.without_common_prefix(classes)
+    unknown = [name for name, n in zip(classes, margins.true, strict=True) if n and name not in predictions.classes]
+    confused = sections.most_confused(matrix, classes)
+    return macros("run").classes(classes, short, matrix.tolist(), unknown, by, margins, class_rates(margins), confused)
 
 
 def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES) -> list[dict[str, Any]]:

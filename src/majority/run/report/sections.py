@@ -10,18 +10,18 @@ import numpy as np
 from ...data.instance_labels import UNKNOWN
 from ...io import Source
 from ...io.predictions import instance_ids
-from ...predict.metrics import Margins, class_rates
 from ...predict.predictions import Predictions
 from ..review import Review
-from .blocks import macros, number, percent
+from .blocks import number, percent
 from .figures import evenly_spaced, instance_map, picture_strip
 
 # Limits that keep a page small and readable; the page says what it leaves out.
 MAX_BARS, MAX_SEGMENTS = 200, 12  # bags, and classes in the bar of one bag
-MAX_MOSAICS, MAX_MOSAIC_TILES, MOSAIC_SIDE = 24, 48, 32
+MAX_PICTURES = 24  # bags with a mosaic or a map
+MAX_MOSAIC_TILES, MOSAIC_SIDE = 48, 32
 MAX_GALLERY_TILES, GALLERY_COLUMNS, GALLERY_SIDE = 360, 8, 44
 MAX_SUSPICIOUS = 100
-MAX_MAPS, MAX_MAP_INSTANCES = 24, 2_000
+MAX_MAP_INSTANCES = 2_000
 MAX_CONFUSIONS = 10
 
 View = dict[str, Any]
@@ -41,27 +41,6 @@ def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------- classes
 
 
-def predicted_classes(predictions: Predictions) -> list[list[str]]:
-    """Class, bags, instances, share."""
-    instances, chip = predictions.counts.sum(axis=0), macros("blocks").chip
-    bags = np.bincount(predictions.counted, minlength=len(instances))
-    return [
-        [chip(predictions.classes, of), number(bags[of]), number(n), percent(n / instances.sum())]
-        for of, n in enumerate(instances.tolist())
-    ]
-
-
-def class_rows(matrix: np.ndarray, classes: tuple[str, ...]) -> list[list[str]]:
-    """Class, recall (the share of it that is found), precision, F1, support, number predicted."""
-    margins, chip = Margins.of(matrix), macros("blocks").chip
-    rates, rows = class_rates(margins), []
-    for of in range(len(classes)):
-        shares = (float(rates[name][of]) for name in ("recall", "precision", "f1"))
-        texts = [percent(None if np.isnan(share) else share) for share in shares]
-        rows.append([chip(classes, of), *texts, number(margins.true[of]), number(margins.predicted[of])])
-    return rows
-
-
 def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[list[str]]:
     """True class, predicted class, number, share of the true class; the largest numbers first."""
     wrong = matrix * (1 - np.eye(len(matrix), dtype=matrix.dtype))
@@ -78,48 +57,35 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[list[str
 
 
 def bag_view(predictions: Predictions, bag: int) -> View:
-    """What is said of one bag."""
-    labels, truth = predictions.bags.bag_labels, predictions.bags.instance_labels
-    counts, framed = predictions.counts[bag], int(predictions.framed[bag])
+    """What is drawn of one bag."""
+    counts, framed, truth = predictions.counts[bag], int(predictions.framed[bag]), predictions.bags.instance_labels
     largest = np.argsort(-counts, kind="stable")[:MAX_SEGMENTS].tolist()
     segments = [(of, int(counts[of])) for of in sorted({*largest, framed}) if counts[of]]
     true = None if truth is None else truth[predictions.instances_of(bag)]
     return {
-        "name": predictions.bag_name(bag),
+        "of": predictions,
+        "number": bag,
         "size": int(counts.sum()),
-        "known": bool(labels.known[bag]),
-        "right": bool(predictions.right[bag]),
-        "counted": int(predictions.counted[bag]),
-        "by_method": int(predictions.predicted[bag]),
-        "labels": np.flatnonzero(labels.allowed[bag]).tolist(),
-        "second": int(labels.seconds[bag]),
+        "counts": counts.tolist(),
+        "labels": np.flatnonzero(predictions.bags.bag_labels.allowed[bag]).tolist(),
         "framed": framed,
-        "count": int(counts[framed]),
         "true_count": None if true is None or (true == UNKNOWN).any() else int((true == framed).sum()),
-        "share": float(predictions.share[bag]),
-        "margin": float(predictions.margin[bag]),
         "segments": segments,
         "rest": int(counts.sum()) - sum(n for _, n in segments),
     }
 
 
-def bars(predictions: Predictions) -> list[View]:
-    return [bag_view(predictions, bag) for bag in predictions.order[:MAX_BARS].tolist()]
-
-
-def mosaics(predictions: Predictions, source: Source | None) -> list[View]:
-    shown = predictions.order[:MAX_MOSAICS].tolist()
-    return [bag_view(predictions, bag) | {"images": _mosaic(predictions, source, bag)} for bag in shown]
-
-
-def maps(predictions: Predictions) -> list[View]:
-    views: list[View] = []
-    coordinates = predictions.bags.coordinates
-    assert coordinates is not None
-    for bag in predictions.order[:MAX_MAPS].tolist():
-        positions = evenly_spaced(predictions.instances_of(bag), MAX_MAP_INSTANCES)
-        drawing = instance_map(coordinates[positions], predictions.guess[positions])
-        views.append(bag_view(predictions, bag) | {"map": drawing})
+def bag_views(predictions: Predictions, source: Source | None) -> list[View]:
+    """The bags that are shown, the first ones with their images and their map."""
+    views, coordinates = [], predictions.bags.coordinates
+    for place, bag in enumerate(predictions.order[:MAX_BARS].tolist()):
+        view = bag_view(predictions, bag)
+        if place < MAX_PICTURES and predictions.bags.store.ndim == 4:
+            view["images"] = _mosaic(predictions, source, bag)
+        if place < MAX_PICTURES and coordinates is not None:
+            positions = evenly_spaced(predictions.instances_of(bag), MAX_MAP_INSTANCES)
+            view["map"] = instance_map(coordinates[positions], predictions.guess[positions])
+        views.append(view)
     return views
 
 
@@ -128,9 +94,8 @@ def suspicious(review: Review) -> list[View]:
     views: list[View] = []
     for one in [one for one in review.suspicions if one.is_probable][:MAX_SUSPICIOUS]:
         predictions = review.parts[one.part]
-        view = bag_view(predictions, one.bag) | one._asdict() | {"classes": predictions.classes}
-        view["count_suggested"] = int(predictions.counts[one.bag, one.suggested])
-        if predictions.bags.store.ndim == 4 and len(views) < MAX_MOSAICS:
+        view = bag_view(predictions, one.bag) | one._asdict()
+        if predictions.bags.store.ndim == 4 and len(views) < MAX_PICTURES:
             view["images"] = _mosaic(predictions, review.source, one.bag, marked=False)
         views.append(view)
     return views
