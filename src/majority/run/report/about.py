@@ -1,4 +1,4 @@
-"""What a run was and can do: its data, its training, and how often it is right."""
+"""What pages and commands say of a run: its corrected labels, its time, and how often it is right."""
 
 from __future__ import annotations
 
@@ -6,44 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...predict.classifier import Classifier
-from ..record import RunRecord
 from .blocks import percent
 
 REPORT = "report.html"
-
-
-def about_run(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, str]:
-    """One line of text each, by title. The lines of the recipe replace no other."""
-    data, environment, embedding = record.run.facts_of_bags(), record.environment, record.embedding
-    spec, share = classifier.model.spec, record.run.background_share
-    again, learned = result.get("refit_bags"), result.get("used_instance_labels")
-    shape = "×".join(map(str, spec.instance_shape))
-    stages = (f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
-    task = {
-        "source": data["source"],
-        "scenario": data.get("scenario"),
-        "fold": data.get("fold"),
-        "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
-        "embedded by": embedding and Path(embedding.model).name,
-        "classes": len(classifier.classes),
-        "corrected labels": corrected_labels(data),
-        "method": record.method,
-    }
-    training = {
-        **({} if share is None else {"background share": f"{share:g}, given"}),
-        "recipe": record.plan.recipe,
-        "trained again": again and f"on all {again:,} bags, for other bags than those of this run",
-        "instance labels": learned and f"{learned:,} of training bags were learned, and are left out of all figures",
-        "backbone": spec.backbone or "custom module",
-        "epochs": _kept_epoch(result),
-        "stages": "; ".join(stages) or None,
-        "training time": format_seconds(result["seconds"]),
-        "seeds": f"{record.run.seed} (weights, order), {data.get('data_seed', '–')} (data)",
-        "made with": f"majority {environment.majority}, torch {environment.torch}, {environment.device}",
-    }
-    lines = {title: text for title, text in result.get("lines", {}).items() if title not in task | training}
-    return {title: str(value) for title, value in (task | lines | training).items() if value is not None}
 
 
 def corrected_labels(data: dict[str, Any]) -> str | None:
@@ -53,24 +18,6 @@ def corrected_labels(data: dict[str, Any]) -> str | None:
     """
     corrections = data.get("corrections")
     return f"{len(corrections):,}, from {Path(str(data.get('labels'))).name}" if corrections else None
-
-
-def _kept_epoch(training: dict[str, Any]) -> str:
-    return f"kept epoch {training['best_epoch'] + 1} of {training['epochs']}"
-
-
-def format_seconds(seconds: float) -> str:
-    """
-    >>> format_seconds(0.07), format_seconds(75), format_seconds(7322)
-    ('0.07 s', '1 min 15 s', '2 h 2 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-# ---------------------------------------------------------------------- what it can do
 
 
 def able(figures: Mapping[str, Any], bags: str, baseline: Mapping[str, Any] | None = None) -> str:

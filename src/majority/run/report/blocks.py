@@ -64,7 +64,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (count_noun, colour, text_colour, percent, signed, number)
+    own = (count_noun, colour, text_colour, percent, signed, number, format_seconds)
     environment.filters |= {function.__name__: function for function in own}
     environment.globals["n_colours"] = len(PALETTE)
     return environment
@@ -95,3 +95,14 @@ def number(value: int) -> str:
     '12,345'
     """
     return f"{value:,}"
+
+
+def format_seconds(seconds: float) -> str:
+    """
+    >>> format_seconds(0.07), format_seconds(75), format_seconds(7322)
+    ('0.07 s', '1 min 15 s', '2 h 2 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,6 +1,6 @@
 """RUN/model-card.md: what a classifier was trained on, how, how good it is, and what it is not for.
 
-`card_facts` are the same facts as plain values, for the metadata of an exported model.
+`card_facts` are the same facts as plain values, for the page of a run and the metadata of an exported model.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ FIGURES = {
 def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, Any]:
     """Data, method and figures of a finished run; no paths of this machine."""
     spec, data, embedding = classifier.model.spec, record.run.facts_of_bags(), record.embedding
+    files = {name: Path(path).name for name in ("model", "weights") if (path := getattr(embedding, name, None))}
     figures = result.get("test") or result.get("val") or {}
     known = figures.get("known_instances", figures.get("instances", 0))  # recorded where it is not all
     return {
@@ -46,7 +47,7 @@ def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier
         "bag_losses": result.get("losses", {}).get("weights"),
         "corrected_labels": corrected_labels(data),
         "seed": record.run.seed,
-        "embedding": None if embedding is None else _without_folders(embedding._asdict()),
+        "embedding": embedding and embedding._asdict() | files,
         "figures": {
             "bags": "test" if result.get("test") else "validation",
             "n_bags": figures.get("bags"),
@@ -58,9 +59,7 @@ def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier
     }
 
 
-def write_model_card(
-    folder: Path, record: RunRecord, result: dict[str, Any], classifier: Classifier, parts: Mapping[str, Bags]
-) -> Path:
+def write_model_card(folder: Path, facts: dict[str, Any], result: dict[str, Any], parts: Mapping[str, Bags]) -> None:
     figures = result.get("test") or result.get("val") or {}
     notes = (*figures.get("warnings", ()), *result.get("warnings", ()), coverage_note(figures))
     about = {
@@ -70,11 +69,4 @@ def write_model_card(
         "titles": FIGURES,
         "notes": [*filter(None, notes)],
     }
-    path = folder / MODEL_CARD
-    write_text(path, fill(f"{MODEL_CARD}.jinja", card_facts(record, result, classifier) | about))
-    return path
-
-
-def _without_folders(embedding: dict[str, Any]) -> dict[str, Any]:
-    files = {name: value and Path(value).name for name, value in embedding.items() if name in ("model", "weights")}
-    return embedding | files
+    write_text(folder / MODEL_CARD, fill(f"{MODEL_CARD}.jinja", facts | about))

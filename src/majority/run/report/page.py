@@ -22,10 +22,10 @@ from ..record import RESULT, read_history, read_result
 from ..reopen import open_bags, reopen
 from ..review import Review, review_labels
 from . import sections
-from .about import REPORT, able, about_run
+from .about import REPORT, able
 from .blocks import Section, macros, page
 from .figures import learning_curves
-from .model_card import write_model_card
+from .model_card import card_facts, write_model_card
 
 AUDIT_FIGURES = "audit-figures.json"  # in a run folder, after an audit of its own bags
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
@@ -108,12 +108,13 @@ def write_report(
     before = [row for row in result.get("parts", []) if row["name"] != "test" and not own]
     command = record.run.model_copy(update={"method": record.method, "recipe": record.plan.recipe}).as_command()
     rows = before + part_rows(parts, titles)
-    of_run = html.run(about_run(record, result, classifier), rows, command)
+    facts = card_facts(record, result, classifier)
+    of_run = html.run(facts, record, classifier.model.spec.backbone, result, rows, command)
     shown += [Section("run", "Run", "The run", of_run)]
     shown += [Section("curves", "Curves", "Learning curves", _curves(read_history(folder / METRICS), result, own))]
     write_text(path, page("run", title, shown))
     if own:
-        write_model_card(folder, record, result, classifier, parts)
+        write_model_card(folder, facts, result, parts)
     return path
 
 

@@ -124,7 +124,7 @@ class StudyFigures:
 
     def table(self) -> pd.DataFrame:
         """A line per row: the number of its folds; of each figure mean, deviation, and folds in which it is defined."""
-        means = self.rows.set_index([*ROW, "figure"])[["mean", "sd", "n"]].unstack(sort=False)
+        means: Any = self.rows.set_index([*ROW, "figure"])[["mean", "sd", "n"]].unstack(sort=False)
         means.columns = [figure if name == "mean" else f"{figure}_{name}" for name, figure in means]
         runs = {"n": ("fold", "nunique"), "seconds": ("seconds", "sum"), "runs": ("fold", "size")}
         found = self.runs.groupby(ROW, sort=False).agg(**runs).join(means).reset_index()
