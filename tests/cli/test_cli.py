@@ -123,6 +123,8 @@ WRONG_USE = {
     "train digits --method count --option of=counts --option of=counts": "each name once",
     "train digits --method count --option instance_temperature=abc": "instance_temperature='abc'",
     "train digits --option of": "NAME=VALUE",
+    "train digits --epochs 2 --set training.epochs=3": "training.epochs is given twice",
+    "train digits --out -": "nothing is written to standard output",
     "train digits --colour blue": "--colour",
     "train nowhere.npz": "there is no file nowhere.npz",
     "evaluate nowhere": "not a run folder",

@@ -122,7 +122,8 @@ def test_a_printed_file_is_the_same_run_and_the_command_wins(majority, tmp_path)
     quick = ["--recipe", "quick", "--epochs", 1, "--device", "cpu"]
     code, printed, _ = majority("config", table, *quick, "--folds", 3)
     file.write_text(printed)
-    assert (code, tomllib.loads(printed)["source"]) == (0, str(table))
+    assert (code, tomllib.loads(printed)["source"], tomllib.loads(printed)["epochs"]) == (0, str(table), 1)
+    assert "\n# learning_rate: " in printed, "what can be set is shown"
     code, _, err = majority("train", "--config", file, "--epochs", 2, "--out", tmp_path / "runs")
     assert code == 0, err
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["fold0", "fold1", "fold2"]

@@ -273,7 +273,7 @@ def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
     (refitted / "cv/fold2").rename(refitted / "elsewhere")
     code, _, error = majority("predict", refitted / "cv", new, "--out", out)
     assert code == 2
-    assert "fold2" in error
+    assert "has no fold2: repeat its `majority train` command to continue" in error
 
 
 def test_joined_bags_have_all_labels():

@@ -139,6 +139,10 @@ def test_corrected_labels_go_back_into_training(folder):
         ("bag,corrected_label\nbag3,a|a\n", ["bag3", "a|a", "once"]),
         ("bag,bag_label\nbag3,a\n", ["corrected_label"]),
         ("bag,corrected_label\nbag3,\n", ["corrects nothing"]),
+        (
+            "\n".join(["bag,corrected_label", *(f"bag{i},a" for i in (3, *range(1, 48, 3)))]),
+            ["no training bag", "label b"],
+        ),
         ("bag,corrected_label\nbag3,a\nbag3,c\n", ["row 3", "bag3", "twice"]),
     ],
 )

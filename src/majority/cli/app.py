@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -100,6 +101,8 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
+    if ("--out", "-") in pairwise(words):
+        raise InputError("--out -: nothing is written to standard output: give the name of a file or folder")
     shows_all = words[-2:] in (["--help", "all"], ["-h", "all"])
     if shows_all:
         words.pop()

@@ -86,17 +86,18 @@ def with_file(path: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """The options of a --config file and those of the command, which win."""
     if path is None:
         return given
+    check_regular(path)
     try:
-        check_regular(path)
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"--config {path}: {error}: correct it") from None
     full = {short: name for name, short in IN_COMMAND.items()}
     options = {full.get(key, key).replace("-", "_"): value for key, value in content.items()}
     for name, value in options.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and isinstance(given.get(name, {}), dict):
             of_file = {key: None if item == NULL else item for key, item in flatten(value).items()}
-            options[name] = of_file | given.get(name, {})
+            replaced = {*map(plan_setting, given)} if name == "settings" else set()
+            options[name] = {key: item for key, item in of_file.items() if key not in replaced} | given.get(name, {})
     return {name: of for name, of in options.items() if plan_setting(name) not in given.get("settings", ())} | {
         name: of for name, of in given.items() if not isinstance(options.get(name), dict)
     }

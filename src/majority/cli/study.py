@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import InputError
 from .app import ConfigFile, command, tell_how_to_continue
 from .printing import end_study, log
 
@@ -24,6 +25,8 @@ def study(sources: list[str] | None = None, /, *, config: ConfigFile = None, **o
     from .options import with_file
 
     given = with_file(config, options | ({"sources": sources} if sources else {}))
+    if "sources" not in given:
+        raise InputError("there are no SOURCES: give one or more, in the command or as sources in its --config file")
     of_machine, of_runs = ({name: given.pop(name) for name in of if name in given} for of in (STUDY_MACHINE, OF_RUNS))
     machine = checked(StudyMachine, of_machine)
     described = checked(StudyConfig, given | {"options": of_runs})

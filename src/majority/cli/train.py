@@ -56,7 +56,9 @@ def _describe(source: str | None, config: Path | None, options: dict[str, Any]) 
     of_file = given.pop("source", None)
     source = source or of_file
     if not isinstance(source, str):
-        raise InputError("there is no SOURCE: give the bags to train on, in the command or as text in its file")
+        raise InputError(
+            'there is no SOURCE: give the bags to train on, in the command or as source = "..." in its --config file'
+        )
     of_machine = {name: given.pop(name) for name in MACHINE if name in given}
     return checked(Machine, of_machine), RunConfig.from_options(source, **given)
 

@@ -166,6 +166,14 @@ def plan_setting(name: str) -> str:
     return f"training.{name}" if name in Shorthands.model_fields and name != "backbone" else name
 
 
+def with_short_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """These settings as options: by their short names, and the others, and those that are off, in `settings`."""
+    rest = dict(settings)
+    short = {name: plan_setting(name) for name in Shorthands.model_fields}
+    given = {name: rest.pop(full) for name, full in short.items() if rest.get(full) is not None}
+    return given | {"settings": rest}
+
+
 class Method(Part):
     title: ClassVar[str] = "Method and recipe"
     method: Annotated[Name, USUAL] = AUTO
@@ -205,8 +213,11 @@ class RunConfig(Labels, Method):
             settings = Shorthands.model_validate(short).model_dump(exclude_none=True)
         except ValidationError as error:
             problems += problems_of(error, known)
-        if settings:
-            run["settings"] = run.get("settings", {}) | {plan_setting(name): of for name, of in settings.items()}
+        by_long_name, others = {plan_setting(name): of for name, of in settings.items()}, run.get("settings", {})
+        if isinstance(others, dict):  # else it is refused below
+            twice = sorted(by_long_name.keys() & others.keys())
+            problems += [f"{name} is given twice, also by its short name: give it once" for name in twice]
+            run["settings"] = others | by_long_name
         bags |= {"kind": kind.model_fields["kind"].default, "source": source}
         try:
             config = cls.model_validate(run | {"bags": bags})
@@ -249,6 +260,8 @@ class RunConfig(Labels, Method):
     def with_options(self, **changes: Any) -> RunConfig:
         """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
         options = self.options()
+        replaced = {*map(plan_setting, changes)}
+        options["settings"] = {name: of for name, of in self.settings.items() if name not in replaced}
         for name in ("settings", "method_options"):
             options[name] = options.get(name, {}) | changes.pop(name, {})
         own = isinstance(self.bags, OwnBags) if "source" not in changes else None
@@ -262,10 +275,7 @@ class RunConfig(Labels, Method):
         """
         options = {name: value for name, value in self.options().items() if name not in ("corrections", "answers")}
         source, settings = options.pop("source"), options.pop("settings", {})
-        for name in Shorthands.model_fields:
-            if settings.get(plan_setting(name)) is not None:
-                options[name] = settings.pop(plan_setting(name))
-        words = as_words(options | {"settings": settings})
+        words = as_words(options | with_short_names(settings))
         return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *words])
 
 
@@ -305,7 +315,8 @@ def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[Ben
 
 def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) -> str:
     """Every option of the run; those without a value, and those to be left out, are comments."""
-    values = dict(machine) | config.model_dump(exclude={"bags"}) | dict(config.bags)
+    values = dict.fromkeys(Shorthands.model_fields) | dict(machine) | dict(config.bags)
+    values |= config.model_dump(exclude={"bags"}) | with_short_names(config.settings)
     lines, tables = [f"source = {_text(config.bags.source)}"], list[str]()
     title = ""
     for name, option in (OPTIONS | MACHINE).items():

@@ -165,6 +165,10 @@ def correct(parts: Parts, corrections: Mapping[str, str], file: str, log: Log) -
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
         counts.append(f"{len(labels):,} of {PART_NAMES[part]}")
+    lost = parts.train.bag_labels.named_classes() - corrected["train"].bag_labels.named_classes()
+    if lost:
+        name = parts.train.classes[min(lost)]
+        raise InputError(f"{file}: no training bag is left with the label {name}: leave one of its bags as it was")
     log(f"{count_noun(len(corrections), 'label')} taken from {file}, not from the source ({', '.join(counts)} bags)")
     return Parts(corrected["train"], corrected["val"], corrected.get("test"))
 

@@ -88,8 +88,12 @@ def fold_folders(folder: Path) -> list[Path]:
     if not (folder / "fold0" / CONFIG).is_file():
         return []
     bags = read_record(folder / "fold0").run.bags
-    folds = bags.folds if isinstance(bags, OwnBags) else None
-    return [folder / f"fold{number}" for number in range(folds or 1)]
+    expected = (bags.folds if isinstance(bags, OwnBags) else None) or 1
+    folds = [folder / f"fold{number}" for number in range(expected)]
+    missing = [fold.name for fold in folds if not (fold / CONFIG).is_file()]
+    if missing:
+        raise InputError(f"{folder} has no {missing[0]}: repeat its `majority train` command to continue")
+    return folds
 
 
 def first_run(folder: Path) -> Path:

@@ -102,7 +102,7 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> Iter
         if each["type"] == "extra_forbidden":
             yield unknown_option(path[-1], fields)
         elif each["type"] == "missing":
-            yield f"{path[-1]} is missing"
+            yield f"{'.'.join(path)} is missing"
         elif isinstance(cause, InputError):
             yield f"{name}: {cause}".removeprefix(": ")
         else:

@@ -44,7 +44,7 @@ def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
 
 
 def task_of(record: RunRecord) -> TaskInfo:
-    return from_json(TaskInfo, record.task, CONFIG, "train again in another folder")
+    return from_json(TaskInfo, record.task, f"the task in {CONFIG} of the run", "train again in another folder")
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:

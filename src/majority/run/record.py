@@ -107,6 +107,7 @@ def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> Non
         what = f"the data have changed since {folder} was started"
         raise InputError(f"{what}: put the old files back or choose another --out")
     if changed:
+        changed = [name for name in changed if name != "fingerprint"]
         shown = "; ".join(f"{name} is {old.get(name)}, not {new.get(name)}" for name in changed[:SHOWN])
         shown = shown.replace("run.bags.", "").replace("run.", "")
         raise InputError(f"{folder} holds another run ({shown}): choose another --out, or repeat its settings")

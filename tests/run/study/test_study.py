@@ -118,6 +118,8 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         (["digits", "--folds", "3-5"], "fold is 5: give a whole number from 0 to 4"),
         (["digits", "didgits"], "did you mean digits?"),
         (["digits", "digits"], "two cells would share"),
+        (["digits", "--methods", "count,vote", "--reference", "naive"], "no such row: give one of count; vote"),
+        ([], "no SOURCES"),
     ],
 )
 def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):

@@ -65,6 +65,9 @@ def read_table(
         raise ProblemError(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
     if len(frame) == 0:
         raise ProblemError(path, None, "it has no rows", "write a header, and one row per instance or bag below it")
+    for name in text & {*frame}:
+        if other_content(frame[name]) == "bytes":  # some programs write text so
+            frame[name] = frame[name].str.decode("utf-8", errors="replace")
     for name in (text | {*NUMBERS}) & {*frame}:
         if other := other_content(frame[name]):
             raise ProblemError(path, 1, f"column {name} contains {other}", "write one value into each cell")

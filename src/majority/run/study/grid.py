@@ -28,7 +28,7 @@ from ..record import CONFIG, from_file
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
-from .results import Result
+from .results import Result, row_name
 from .tables import write_tables
 from .workers import Cell, FinishedCell, run_cells, shard_lock
 
@@ -165,6 +165,9 @@ def _checked_cells(config: StudyConfig, out: Path) -> Cells:
             load(source)  # raises with the reason
     cells = list(study_cells(config, out))
     _check_options(config)
+    rows = dict.fromkeys(row_name({"method": cell.config.method, "varied": cell.varied}) for _, cell in cells)
+    if config.reference is not None and config.reference not in rows:
+        raise InputError(f"reference {config.reference}: this study has no such row: give one of {'; '.join(rows)}")
     for cell in {(cell.config.method, str(cell.varied)): cell for _, cell in cells}.values():
         check_config(cell.config)
     if len(dict(cells)) < len(cells):
