@@ -63,7 +63,7 @@ class TimeIsUpError(Exception):
 
 
 def result_of(cell: FinishedCell) -> dict:
-    """The result of a run, with its learning curve."""
+    """The result of a run."""
     (line,) = read_results(cell.folder)
     return line
 

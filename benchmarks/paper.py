@@ -7,7 +7,7 @@ Cells run in the order of BLOCKS; `--blocks a,c` takes some of them, `--only REG
 training of 1,500 epochs, one seed per fold. On one H200 a cell takes 76 s alone, its start included (n = 1);
 six side by side took 51 s per cell (n = 31).
 
-Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same metrics on the
+Each line of OUT is one finished cell: its result.json, `train` (the same metrics on the
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
 and test bags). Lines of mpem also have `left_out`: the number of training instances that it left out of the count, and
 the share that is not of the bag's class among these, among all candidates and among all instances. A cell that has a

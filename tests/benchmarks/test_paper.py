@@ -64,7 +64,6 @@ def test_a_line_has_metrics_of_training_bags_and_a_cell_with_a_line_is_not_run_a
         for part, bags in (("train", 8), ("test", 2)):
             assert line[part]["bags"] == len(surplus[part]) == bags
             assert line[part]["overestimation"] == pytest.approx(sum(surplus[part]) / bags)
-        assert line["curve"]["epoch"] == [0, 1]
         assert (line["side_by_side"], line["commit"]) == (1, "abc")
     assert "## Table 1: instance accuracy, small, paper" in (out.parent / "tables.md").read_text()
     run(*TINY, "--blocks", "d", "--only", "small/count-mpem", "--out", out, "--work", work)

@@ -98,24 +98,17 @@ def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> lis
 
 def study_cells(config: StudyConfig, out: Path) -> Iterator[tuple[Path, Cell]]:
     """Of several kinds of sources, each has the options that are for it."""
-    kinds, variants = {bags_class(source) for source in config.sources}, _variants(config)
+    kinds, methods = {bags_class(source) for source in config.sources}, config.methods
+    methods = tuple(METHODS) if methods == ("all",) else methods
+    variants = [dict(zip(config.vary, values, strict=True)) for values in product(*config.vary.values())]
     for source in config.sources:
         kind, own = bags_class(source), is_custom_source(source)
         common = {name: value for name, value in config.options.items() if len(kinds) == 1 or may_have(kind, name)}
-        for place, seed, method, variant in product(_places(config, source), config.seeds, _methods(config), variants):
+        for place, seed, method, variant in product(_places(config, source), config.seeds, methods, variants):
             refit = False if own else None  # cells are compared by their test bags
             run = RunConfig.from_options(source, **common, **place, method=method, seed=seed, refit=refit)
             cell = Cell(_vary(run, variant), variant)
             yield out / _folder_of(cell), cell
-
-
-def _methods(config: StudyConfig) -> tuple[str, ...]:
-    return tuple(METHODS) if config.methods == ("all",) else config.methods
-
-
-def _variants(config: StudyConfig) -> list[dict[str, Any]]:
-    """Every combination of the values that vary; one without any if none does."""
-    return [dict(zip(config.vary, values, strict=True)) for values in product(*config.vary.values())]
 
 
 def _places(config: StudyConfig, source: str) -> list[dict[str, Any]]:

@@ -7,30 +7,25 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from ...errors import InputError, count_noun
 from ...fields import from_json
 from ...files import read_lines, write_lines
 from ...io.benchmarks.catalogue import known_of, known_sources
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
-from ...training.checkpoint import METRICS
 from ..config import plan_setting
-from ..record import RESULT, ResultLine, from_file, read_history, read_result
+from ..record import RESULT, ResultLine, from_file, read_result
 
 Result = dict[str, Any]  # the content of one result.json
 
 RESULTS = "results.jsonl"
-MAX_CURVE_POINTS = 100  # per learning curve
-CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
 NOT_COMPARED = ("recipe", "seed", "compile", "max_instances")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 CURE = "give a file of JSON lines that `majority study` wrote"
 
 
 def read_results(study: str | Path) -> list[Result]:
-    """One dict per finished cell: its result.json, `cell` (its folder in the study's) and `curve`, thinned out.
+    """One dict per finished cell: its result.json and `cell` (its folder in the study's).
 
     A folder without runs is read from its results.jsonl or, if there is none, from all its .jsonl files.
     """
@@ -38,7 +33,7 @@ def read_results(study: str | Path) -> list[Result]:
     places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
         cells = [place.parent for place in places]
-        return [read_result(cell) | {"cell": str(cell.relative_to(study)), "curve": _curve_of(cell)} for cell in cells]
+        return [read_result(cell) | {"cell": str(cell.relative_to(study))} for cell in cells]
     saved = study if study.is_file() else study / RESULTS
     files = [saved] if saved.is_file() else sorted(study.glob("*.jsonl"))
     results = []
@@ -151,11 +146,3 @@ def _format_setting(name: str, value: object) -> str:
         checksum = zlib.crc32(json.dumps(value, sort_keys=True).encode()) & 0xFFFF
         return f"{name} of {count_noun(len(value), 'bag')} (checksum {checksum:04x})"
     return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-
-
-def _curve_of(cell: Path) -> dict[Any, Any]:
-    """At most so many epochs at equal distances, and the last one; none if some have no figures."""
-    history = pd.DataFrame(read_history(cell / METRICS), columns=["epoch", *CURVE_NAMES]).dropna()
-    last = len(history) - 1
-    shown = sorted({*range(0, last, last // MAX_CURVE_POINTS + 1), last}) if last >= 0 else []
-    return history.iloc[shown].round(5).to_dict("list")
