@@ -169,7 +169,7 @@ def test_every_page_is_in_the_navigation():
 
 def test_the_reference_has_every_command_option_and_public_name():
     commands = "".join((DOCS / f"reference/{name}.md").read_text() for name in ("commands", "settings"))
-    options = {f"--{option.in_command}" for one in COMMANDS.values() if one.takes for option in one.takes().values()}
+    options = {f"--{option.in_command}" for one in COMMANDS.values() for option in one.options().values()}
     assert all(f"`majority {name}" in commands for name in COMMANDS)
     assert not {option for option in options if f"`{option}" not in commands}
     documented = set(

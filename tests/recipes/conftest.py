@@ -6,7 +6,7 @@ import torch
 
 from majority import Bags, Callback, Settings, build_model
 from majority.io import Parts
-from majority.recipes import Plan, train_by_plan
+from majority.recipes import Plan, Run, TaskInfo, train_by_plan
 
 TWO_EPOCHS = Settings(epochs=2, batch_bags=8)
 
@@ -28,7 +28,9 @@ def train_census():
             return build_model(parts.train, other or first, backbone, seed=seed, background_share=share)
 
         plan = Plan("census", backbone, training=training, own=own)
-        return train_by_plan(plan, method, parts.train, parts.val, build, folder, **{"device": "cpu"} | more)
+        chosen, task = more.pop("chosen", None), more.pop("task", None) or TaskInfo.of(parts.train)
+        run = Run(parts.train, parts.val, plan, build, task, folder, **{"device": "cpu"} | more)
+        return train_by_plan(run, method, chosen)
 
     return train
 

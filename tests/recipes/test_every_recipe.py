@@ -8,7 +8,7 @@ import pytest
 
 from majority import Settings, load_source
 from majority.io import Parts
-from majority.recipes import Plan, model_builder, train_by_plan
+from majority.recipes import Plan, Run, TaskInfo, model_builder, train_by_plan
 from majority.recipes.census import background_share, members, patches, pooling
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.parts import CensusSettings, HeadSettings
@@ -46,7 +46,9 @@ class Case:
     def train(self, given=None, folder=None, **more):
         given = given or self.make()
         build = model_builder(self.plan, self.method, given.train)
-        return train_by_plan(self.plan, self.method, given.train, given.val, build, folder, device="cpu", **more)
+        chosen, task = more.pop("chosen", None), TaskInfo.of(given.train)
+        run = Run(given.train, given.val, self.plan, build, task, folder, device="cpu", **more)
+        return train_by_plan(run, self.method, chosen)
 
 
 def census(own, backbone="tiny", training=TWO):

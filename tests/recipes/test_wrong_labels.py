@@ -13,7 +13,9 @@ from majority.recipes import (
     RECIPES,
     Plan,
     Recipe,
+    Run,
     Stage,
+    TaskInfo,
     model_builder,
     stages,
     train_by_plan,
@@ -45,7 +47,8 @@ def make_parts(wrong=0.0, seed=0):
 def run(folder, train, val, *, chosen=None, recipe="quick", assumed=None, log=lambda line: None, method="log-mean"):
     plan = Plan(recipe, "linear", training=TRAINING, assumed_wrong=assumed)
     build = model_builder(plan, method, train, pixels="data")
-    return train_by_plan(plan, method, train, val, build, folder, device="cpu", log=log, chosen=chosen)
+    run = Run(train, val, plan, build, TaskInfo.of(train), folder, device="cpu", log=log)
+    return train_by_plan(run, method, chosen)
 
 
 def test_labels_that_are_wrong_are_found_and_corrected(tmp_path):

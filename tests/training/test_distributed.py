@@ -17,7 +17,7 @@ from majority import Bags, Callback, InputError, Settings, TrainingError, build_
 from majority.data.feature_files import inspect_feature_file
 from majority.data.loader import BagLoader
 from majority.data.stores import FeatureFiles
-from majority.recipes import TaskInfo, find_recipe, model_builder, train_by_plan
+from majority.recipes import Run, TaskInfo, find_recipe, model_builder, train_by_plan
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.training import distributed
 from majority.training.checkpoint import METRICS
@@ -243,7 +243,8 @@ def recipe_outcome(name, folder):
         plan = replace(plan, own=PRETRAINED)
     plan = plan.with_settings(settings)
     build = model_builder(plan, method, train)
-    trained = train_by_plan(plan, method, train, val, build, Path(folder, name), device="cpu")
+    run = Run(train, val, plan, build, TaskInfo.of(train), Path(folder, name), device="cpu")
+    trained = train_by_plan(run, method)
     losses = [stage.best_loss for stage in trained.trainings.values()]
     return [torch.tensor(losses), *trained.model.state_dict().values()]
 

@@ -42,7 +42,6 @@ def audit(
         seed: Seed of the draw (default: 0).
     """
     from ..run.audit import report_audit, write_audit
-    from ..run.reopen import column_names
 
     if (answers or more is not None) and (source is not None or labels is not None or seed is not None or columns):
         raise InputError("--answers and --more go on with an audit: leave out SOURCE, --labels, --seed and columns")
@@ -60,7 +59,7 @@ def audit(
         labels=50 if labels is None else labels,
         more=more,
         seed=seed or 0,
-        names=column_names(columns),
+        columns=columns,
         show_predictions=show_predictions,
         device=device,
         log=log,

@@ -32,13 +32,14 @@ def evaluate(
     from ..io.predictions import check_not_source
     from ..predict.evaluate import evaluate as evaluate_model
     from ..run.folder import sources_of
-    from ..run.reopen import column_names, open_bags
+    from ..run.reopen import open_bags
 
     if out is not None:
         check_figures_path(out)
         check_not_source(out, sources_of(run, source))
-    names = column_names(columns)
-    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
+    classifier, bags, _ = open_bags(
+        run, source, labels=True, all_parts=all_parts, columns=columns, device=device, log=log
+    )
     described = {}
     for part, of_part in bags.items():
         described[part] = describe(evaluate_model(classifier.model, of_part, device))
@@ -83,20 +84,19 @@ def predict(
     from ..predict.classifier import check_threshold
     from ..run.folder import sources_of
     from ..run.predict_blocks import Request, predict_blocks
-    from ..run.reopen import column_names, open_bags
+    from ..run.reopen import open_bags
 
     check_threshold(abstain_below)
-    names = column_names(columns)
     if shard is not None or on != "local" or out.is_dir() or not out.suffix:
         if all_parts or source is None:
             raise InputError(f"--out {out} is a folder, for all of your own bags: give a SOURCE, and leave out --all")
-        request = Request(run, Path(source), out, by_bag, abstain_below, names, device)
+        request = Request(run, Path(source), out, by_bag, abstain_below, columns, device)
         with tell_how_to_continue(out):
             predict_blocks(request, block_rows, shard, on, log)
         return
     check_output_path(out, sources_of(run, source))
     classifier, bags, opened = open_bags(
-        run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
+        run, source, labels=False, all_parts=all_parts, columns=columns, device=device, log=log
     )
     if classifier.model.spec.images:
         keep_freed_memory()
@@ -127,13 +127,12 @@ def review(
     """
     from ..io.predictions import check_output_path
     from ..run.folder import sources_of
-    from ..run.reopen import column_names
     from ..run.report.page import write_review_page
     from ..run.review import LEAST_WRONG, instances_path, review_run, write_review
 
     for path in (out, instances_path(out)):
         check_output_path(path, sources_of(run, source))
-    found = review_run(run, source, names=column_names(columns), device=device, log=log)
+    found = review_run(run, source, columns=columns, device=device, log=log)
     instances = write_review(out, found)
     listed = f"{len(found.suspicions):,} of {count_noun(found.labelled, 'labelled bag')}"
     probable = sum(one.is_probable for one in found.suspicions)
@@ -184,11 +183,10 @@ def write_map(
         together: One map of all bags, all.geojson and all.png: they share coordinates.
     """
     from ..run.maps import write_maps
-    from ..run.reopen import column_names, open_bags
+    from ..run.reopen import open_bags
 
-    names = column_names(columns)
     classifier, bags, opened = open_bags(
-        run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
+        run, source, labels=False, all_parts=all_parts, columns=columns, device=device, log=log
     )
     for part, of_part in bags.items():
         folder = out if len(bags) == 1 else out / part
@@ -215,7 +213,6 @@ def report(
         reference: Of a study: the method, as its row is named, that others are compared with.
     """
     from ..run.record import CONFIG
-    from ..run.reopen import column_names
     from ..run.report.page import report_run
     from ..run.study.page import write_study
 
@@ -225,4 +222,4 @@ def report(
         return
     if reference is not None:
         raise InputError(f"--reference {reference}: {run} is a run, and only a study compares methods: leave it out")
-    log(str(report_run(run, device, source, log, column_names(columns))))
+    log(str(report_run(run, device, source, log, columns)))

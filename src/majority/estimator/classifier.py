@@ -24,7 +24,7 @@ from ..data.training_labels import with_training_labels
 from ..errors import InputError
 from ..nn.methods import AUTO, METHODS, check_options
 from ..predict.classifier import Classifier
-from ..recipes import DEFAULT, Plan, TaskInfo, find_recipe, model_builder, train_by_plan
+from ..recipes import DEFAULT, Plan, Run, TaskInfo, find_recipe, model_builder, train_by_plan
 from .rows import as_objects, is_special, make_bags, refuse_missing, share_of_bags_right
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
@@ -157,7 +157,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         plan, task = self._plan(train, seed)
         module = self.backbone if isinstance(self.backbone, nn.Module) else None
         build = model_builder(plan, self.method, train, module, pixels=plan.pixels, **self.method_options or {})
-        trained = train_by_plan(plan, self.method, train, held_out or train, build, task=task, device=self.device)
+        run = Run(train, held_out or train, plan, build, task, device=self.device)
+        trained = train_by_plan(run, self.method)
         self.classifier_ = Classifier(trained.model, "cpu")
         self._model = copy.deepcopy(trained.model).double().eval()  # a row gives the same result in every batch
         self.best_epoch_ = trained.fitted.best_epoch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -136,37 +135,25 @@ def model_builder(
     return build
 
 
-def train_by_plan(
-    plan: Plan,
-    method: str,
-    train: Bags,
-    val: Bags,
-    build: Callable[..., Model],
-    folder: Path | None = None,
-    *,
-    task: TaskInfo | None = None,
-    chosen: Trained | None = None,
-    **options: Any,
-) -> Trained:
-    """Train as the plan says; `build` is a `model_builder`. With a folder, an interrupted training continues there.
-    Options are those of `Run`: title, device, eager, log, callbacks.
+def train_by_plan(run: Run, method: str, chosen: Trained | None = None) -> Trained:
+    """Train as the plan of the run says; its `build` is a `model_builder`. With a folder, an interrupted training
+    continues there.
 
-    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags. Stages get no
-    instance labels, unless the method is a reference method.
+    With what an earlier training has `chosen`, nothing is validated: the training bags may then be all bags. Stages get
+    no instance labels, unless the method is a reference method.
     """
-    recipe = RECIPES[plan.recipe]
+    recipe = RECIPES[run.plan.recipe]
     sees_all = sees_instance_labels(recipe.resolve_method(method))
     if not sees_all:
-        same, train = val is train, train.without_instance_labels()
-        val = train if same else val.without_instance_labels()
-    task = recipe.task_for((task or TaskInfo.of(train)).with_bags(train), method, build)
-    run = Run(train, val, plan, build, task, folder, **options)
+        train = run.train.without_instance_labels()
+        run = replace(run, train=train, val=train if run.val is run.train else run.val.without_instance_labels())
+    run = replace(run, task=recipe.task_for(run.task.with_bags(run.train), method, run.build))
     if chosen is not None:
         return run_again(chosen, corrected(run, chosen.about.get("wrong_labels", {})))
 
     def stages_for(run: Run) -> list[Stage]:
-        return recipe.stages(run.task, plan)
+        return recipe.stages(run.task, run.plan)
 
-    if plan.assumed_wrong == 0 or sees_all:
+    if run.plan.assumed_wrong == 0 or sees_all:
         return run_stages(stages_for(run), run)
     return train_without_wrong_labels(run, stages_for)

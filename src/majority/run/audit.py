@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..data.bags import Bags
 from ..errors import InputError, count_noun
 from ..files import write_atomically, write_json
-from ..io.custom import ColumnNames
 from ..log import Log, no_log
 from ..predict.audit_figures import AuditFigures
 from ..predict.classifier import Classifier
@@ -26,7 +25,9 @@ from .audit_sample import (
     open_population,
     read_record,
 )
+from .config import Columns
 from .folder import classifier_file, fold_folders
+from .options import checked
 from .report.page import AUDIT_FIGURES, report_run
 from .train import TrainedRun
 
@@ -63,10 +64,12 @@ def audit(
     *,
     labels: int = 50,
     seed: int = 0,
-    names: ColumnNames | None = None,
     device: str = "auto",
+    **columns: str,
 ) -> Audit:
     """Draw instances to label, of the test bags of a run or of other bags; see `Audit`.
+
+    `columns` are the names of columns in the source, such as `bag_column="field"`, if they are others than in training.
 
     More labels with the same seed continue the same design: the first ones stay as they are.
 
@@ -82,7 +85,7 @@ def audit(
         return Audit(*Population([(classifier, source)], seed).draw(labels))
     if isinstance(folder, Classifier):
         raise InputError("audit of a classifier: give the bags, or the folder of its run")
-    place = None if source is None else str(source)
+    place, names = None if source is None else str(source), dict(checked(Columns, columns)) if columns else None
     return Audit(*open_population(Path(folder), place, seed, names, device).draw(labels))
 
 
@@ -94,7 +97,7 @@ def write_audit(
     labels: int = 50,
     more: int | None = None,
     seed: int = 0,
-    names: ColumnNames | None = None,
+    columns: dict[str, Any] | None = None,
     show_predictions: bool = False,
     device: str = "auto",
     log: Log = no_log,
@@ -105,11 +108,11 @@ def write_audit(
     """
     before = None if more is None else read_record(out)
     if before is not None:
-        source, seed, names, labels = before.source, before.seed, before.names, len(before.bags) + (more or 0)
+        source, seed, columns, labels = before.source, before.seed, before.columns, len(before.bags) + (more or 0)
     elif (out / DESIGN).exists():
         cure = "read its answers with --answers, draw further labels with --more, or choose another --out"
         raise InputError(f"{out} holds an audit: {cure}")
-    population = open_population(run, source, seed, names, device, log)
+    population = open_population(run, source, seed, columns, device, log)
     record, table = population.draw(labels)
     if before is not None and before.audit != record.audit:
         cure = "audit again with another --out"

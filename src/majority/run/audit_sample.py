@@ -19,7 +19,6 @@ from ..errors import InputError
 from ..files import read_json
 from ..io import Source
 from ..io import names as built_in
-from ..io.custom import ColumnNames
 from ..io.custom.corrections import read_filled
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
@@ -45,7 +44,7 @@ class AuditRecord(BaseModel):
     classifier: str  # a hash of its weights
     seed: int
     source: str | None  # another than the run's own
-    names: ColumnNames | None  # of its columns
+    columns: dict[str, str | None] | None  # their names, if they are others than in training
     whole: Whole
     bags: tuple[str, ...]  # of the drawn instances
     instances: tuple[str, ...]
@@ -82,7 +81,7 @@ class Population:
     """Bags, each with the classifier that is audited on them: one, or that of each fold. Instances that it has learned
     by their label, given by bag and number, are not drawn.
 
-    `other` is the source if it is not that of the run, and `names` those of its columns; `place` is where it is.
+    `other` is the source if it is not that of the run, and `columns` the names of its columns; `place` is where it is.
     """
 
     def __init__(
@@ -93,11 +92,11 @@ class Population:
         place: Path | None = None,
         learned: Set[tuple[str, str]] = frozenset(),
         other: str | None = None,
-        names: ColumnNames | None = None,
+        columns: dict[str, Any] | None = None,
     ):
         classifiers, parts = zip(*pairs, strict=True)
         self.bags = bags = _joined(parts)
-        self.source, self.place, self.other, self.names = source, place, other, names
+        self.source, self.place, self.other, self.names_of_columns = source, place, other, columns
         self.classifier = hash_of(classifiers)
         self.classes = tuple(map(str, classifiers[0].classes))
         self.columns = classifiers[0].columns or tuple(f"feature {i}" for i in range(bags.store.shape[1]))
@@ -128,7 +127,7 @@ class Population:
             classifier=self.classifier,
             seed=design.seed,
             source=self.other,
-            names=self.names,
+            columns=self.names_of_columns,
             whole=Whole.of(self.classes, design, self.probabilities[self.positions]),
             bags=tuple(bag_names[bag] for bag in bags.ids[drawn]),
             instances=tuple(map(str, instance_numbers(bags, drawn, self.source))),
@@ -144,7 +143,7 @@ class Population:
 
 
 def open_population(
-    folder: Path, source: str | None, seed: int, names: ColumnNames | None, device: str, log: Log = no_log
+    folder: Path, source: str | None, seed: int, columns: dict[str, Any] | None, device: str, log: Log = no_log
 ) -> Population:
     """The test bags of a run, or of all folds, each with the classifier that has not seen them; or all bags of another
     source, which need no labels."""
@@ -152,10 +151,10 @@ def open_population(
         classifier_files(folder, source)  # an error for the folder of a cross-validation
         source = source if source in built_in() else os.path.abspath(os.path.expanduser(source))  # found from anywhere
         classifier, by_part, opened = open_bags(
-            folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+            folder, source, labels=True, unlabelled=True, columns=columns, device=device, log=log
         )
         pairs = [(classifier, bags) for bags in by_part.values()]
-        return Population(pairs, seed, opened, Path(source), trained_instances(folder, source), source, names)
+        return Population(pairs, seed, opened, Path(source), trained_instances(folder, source), source, columns)
     first, *others = fold_folders(folder) or [folder]
     classifier, parts, opened = reopen(first, device=device)
     if parts.test is None:

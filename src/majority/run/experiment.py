@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from ..data.bags import Bags
 from ..data.device import choose_device
 from ..data.joining import join
 from ..data.training_labels import used_instances
@@ -19,12 +19,11 @@ from ..io import Source
 from ..io.metrics import summary_with_intervals
 from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
-from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
 from ..predict.evaluate import predict
 from ..predict.metrics import is_skewed
 from ..predict.predictions import Predictions
-from ..recipes import Trained, find_recipe, temporary_files, train_by_plan
+from ..recipes import Run, Trained, temporary_files, train_by_plan
 from ..recipes.forest import baseline
 from ..recipes.running import REFIT
 from ..training.callbacks import Callback
@@ -33,9 +32,9 @@ from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.validation import check_callbacks
 from ..version import __version__
 from .config import RunConfig
-from .data import read_data, with_files, write_trained
+from .data import path_of, read_data, write_trained
 from .folder import has_started, open_run, read_config, run_lock
-from .plan import Planned, adapt, builder, check_config, log_start, plan_run, resolve_refit, task_of, title_of
+from .plan import Planned, builder, check_config, log_start, plan_run, resolve, title_of
 from .record import RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
 from .report.about import REPORT
@@ -70,7 +69,7 @@ def run_experiment(
     with ExitStack() as held:
         from_first(lambda: held.enter_context(run_lock(folder)))
         before = from_first(lambda: read_config(folder) if has_started(folder) else None)
-        config = with_files(config)
+        config = resolve(config)
         data = in_turn(lambda: read_data(config, source, how.log))
         planned = in_turn(lambda: plan_run(config, data, before, how.device, how.log))
         _check_same_processes(planned.record)
@@ -112,11 +111,9 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     check_config(config)
     if not has_started(folder):
         return None
-    before = read_config(folder)
-    recipe = find_recipe(config.recipe)
-    plan = adapt(recipe.plan_for(task_of(before)), config)
-    changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
-    changed |= {"run": with_files(config), "plan": before.plan.model_validate(plan.as_dict())}
+    before, asked = read_config(folder), resolve(config)
+    refit = before.refit if asked.refit is None else asked.refit
+    changed = {"run": asked, "refit": refit, "source_path": path_of(config.bags)}
     check_same_run(folder, before, before.model_copy(update=changed))
     complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
     return read_result(folder) if complete else None
@@ -132,7 +129,7 @@ def train(folder: Path, planned: Planned, how: How) -> Trained:
             how.log(f"{folder} was interrupted: continuing")
     for callback in how.callbacks:
         callback.on_run_start(folder, read_config(folder).as_json())
-    return _train_on(planned.data.parts.train, planned.build, planned, folder, how, title_of(planned))
+    return train_by_plan(_run_of(planned, folder, how, title_of(planned)), planned.config.method)
 
 
 def train_again(folder: Path, planned: Planned, how: How, chosen: Trained) -> Trained:
@@ -142,38 +139,18 @@ def train_again(folder: Path, planned: Planned, how: How, chosen: Trained) -> Tr
     hint = " (leave it out with --no-refit, refit=False)" if config.refit is None else ""
     what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
     how.log(f"{what}; figures are those of the first training")
-    title = f"{config.bags.source} {planned.record.method}, all bags"
-    build = builder(planned.plan, config, everything)
-    again = _train_on(everything, build, planned, folder / REFIT, how, title, chosen)
+    run = _run_of(planned, folder / REFIT, how, f"{config.bags.source} {config.method}, all bags")
+    run = replace(run, train=everything, build=builder(planned.plan, config, everything))
+    again = train_by_plan(run, config.method, chosen)
     if is_first():
         _classifier_of(again, planned, how).save(folder / REFITTED, about={"source": config.bags.source})
     return again
 
 
-def _train_on(
-    bags: Bags,
-    build: Callable[..., Model],
-    planned: Planned,
-    folder: Path,
-    how: How,
-    title: str,
-    chosen: Trained | None = None,
-) -> Trained:
-    return train_by_plan(
-        planned.plan,
-        planned.record.method,
-        bags,
-        planned.data.parts.val,
-        build,
-        folder,
-        task=planned.task,
-        title=title if how.progress else None,
-        device=how.device,
-        eager=how.eager,
-        log=how.log,
-        callbacks=how.callbacks,
-        chosen=chosen,
-    )
+def _run_of(planned: Planned, folder: Path, how: How, title: str) -> Run:
+    parts, shown = planned.data.parts, title if how.progress else None
+    of_machine = {name: getattr(how, name) for name in ("device", "eager", "log", "callbacks")}
+    return Run(parts.train, parts.val, planned.plan, planned.build, planned.task, folder, shown, **of_machine)
 
 
 def _classifier_of(trained: Trained, planned: Planned, how: How) -> Classifier:
@@ -241,7 +218,7 @@ def about(planned: Planned) -> dict[str, Any]:
     config, used = planned.config, len(used_instances(planned.data.parts.train))
     bags = {"scenario": None} | config.facts_of_bags()
     return {
-        "method": planned.record.method,
+        "method": config.method,
         "method_options": config.method_options,
         "sees_instance_labels": sees_instance_labels(config.method),
         "background_share": config.background_share,

@@ -20,7 +20,7 @@ from ..recipes import Plan, Recipe, TaskInfo, find_recipe, model_builder
 from ..recipes.stages import Stage
 from ..training.validation import check_all_known, check_bags_per_process, check_labels
 from .config import BenchmarkBags, OwnBags, RunConfig
-from .data import Data, fingerprints, path_of
+from .data import Data, fingerprints, path_of, with_files
 from .folder import environment
 from .record import CONFIG, Environment, PlanRecord, RunRecord
 
@@ -28,7 +28,7 @@ from .record import CONFIG, Environment, PlanRecord, RunRecord
 class Planned(NamedTuple):
     """Everything that training needs, checked."""
 
-    config: RunConfig  # with its corrected labels
+    config: RunConfig  # see `resolve`
     data: Data
     plan: Plan
     task: TaskInfo
@@ -51,6 +51,13 @@ def adapt(plan: Plan, config: RunConfig) -> Plan:
     """The plan with this run's seed and settings."""
     find_recipe(plan.recipe).check_method(config.method)
     return plan.with_seed(config.seed).with_settings(config.settings)
+
+
+def resolve(config: RunConfig) -> RunConfig:
+    """The same run with what its recipe, its method and its files stand for."""
+    recipe = find_recipe(config.recipe)
+    names = {"recipe": recipe.name, "method": recipe.resolve_method(config.method)}
+    return with_files(config.model_copy(update=names))
 
 
 def check_config(config: RunConfig) -> None:
@@ -80,7 +87,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         keep_freed_memory()
     recipe = find_recipe(config.recipe)
     plan = adapt(recipe.plan_for(task), config)
-    method, build = recipe.resolve_method(config.method), builder(plan, config, train)
+    build = builder(plan, config, train)
     stages = recipe.stages(recipe.task_for(task, config.method, build), plan)
     for stage in stages:
         if stage.settings is not None:
@@ -95,9 +102,8 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         log(f"{count_noun(len(data.left_out), 'bag')} without a label left out{until}: {what}")
     record = RunRecord(
         run=config,
-        method=method,
         refit=refit,
-        fingerprint=fingerprints(data.parts, method),
+        fingerprint=fingerprints(data.parts, config.method),
         plan=PlanRecord(**plan.as_dict()),
         task=task._asdict(),
         planned_epochs=sum(stage.epochs for stage in stages),
@@ -166,4 +172,4 @@ def title_of(planned: Planned) -> str:
     """Of the progress."""
     bags = planned.config.bags
     scenario = bags.scenario if isinstance(bags, BenchmarkBags) else None
-    return " ".join(filter(None, [bags.source, scenario, planned.record.method, f"fold {bags.fold}"]))
+    return " ".join(filter(None, [bags.source, scenario, planned.config.method, f"fold {bags.fold}"]))

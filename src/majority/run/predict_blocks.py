@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pandas as pd
 from ..errors import InputError, count_noun
 from ..files import read_json, retry_while_busy, write_shared_json
 from ..io import is_custom_source
-from ..io.custom import Block, ColumnNames
+from ..io.custom import Block
 from ..io.custom.blocks import Division, divide
 from ..io.predictions import WRITERS, Columns, add_majority, bag_counts, check_pyarrow, instance_rows, write_rows
 from ..log import Log
@@ -44,7 +44,7 @@ class Request:
     out: Path
     by_bag: bool = False
     abstain_below: float | None = None
-    names: ColumnNames | None = None
+    columns: dict[str, Any] | None = None
     device: str = "auto"
 
     def part(self, number: int) -> Path:
@@ -63,7 +63,9 @@ def predict_blocks(request: Request, block_rows: int, shard: str | None, on: str
     out = request.out
     _check_places(request)
     classifier = Classifier.load(classifier_file(request.run), "cpu")
-    options = read_options(classifier, read_config(request.run), labels=False, unlabelled=False, names=request.names)
+    options = read_options(
+        classifier, read_config(request.run), labels=False, unlabelled=False, columns=request.columns
+    )
     if block_rows < 1:
         raise InputError(f"--block-rows {block_rows}: give 1 or more")
     places = {name: getattr(request, name).expanduser().absolute() for name in ("run", "source", "out")}
@@ -109,7 +111,7 @@ def predict_block(request: Request, block: Block, number: int, log: Log) -> int:
         return 0
     source = str(request.source)
     classifier, parts, opened = open_bags(
-        request.run, source, labels=False, names=request.names, device=request.device, block=block, log=log
+        request.run, source, labels=False, columns=request.columns, device=request.device, block=block, log=log
     )
     if request.by_bag:
         return write_rows(request.part(number), bag_counts(classifier, parts, request.abstain_below))
@@ -189,7 +191,7 @@ def _start(request: Request, division: Division, block_rows: int) -> None:
         "block_rows": block_rows,
         "bags": request.by_bag,
         "abstain_below": request.abstain_below,
-        "columns": None if request.names is None else asdict(request.names),
+        "columns": request.columns,
     }
     request.out.mkdir(parents=True, exist_ok=True)
     path = request.out / PARTS

@@ -21,7 +21,7 @@ from ..io.image_summary import ImageFileSummary
 from .config import OPTIONS, Name, RunConfig
 from .options import Part, damaged
 
-SCHEMA: Literal[7] = 7
+SCHEMA: Literal[8] = 8
 CONFIG, RESULT = "config.json", "result.json"
 SHOWN = 3  # differences between two runs, in a message
 MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the plan
@@ -31,9 +31,6 @@ MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the
     "embedding",
     "task.",
     "planned_epochs",
-    "run.settings.",
-    "run.recipe",
-    "run.method",
     "run.refit",
 )
 
@@ -65,9 +62,8 @@ AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict
 
 
 class RunRecord(Part):
-    schema_version: Literal[7] = SCHEMA
-    run: RunConfig
-    method: Name  # what `auto` stands for
+    schema_version: Literal[8] = SCHEMA
+    run: RunConfig  # with what `default` and `auto` stand for
     refit: bool  # whether the run trains once more, on all bags
     fingerprint: list[str | None]  # hashes of the bags of each part
     plan: PlanRecord

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def open_bags(
     unlabelled: bool = False,
     review: bool = False,
     all_parts: bool = False,
-    names: ColumnNames | None = None,
+    columns: dict[str, Any] | None = None,
     device: str = "auto",
     block: Block | None = None,
     log: Log = no_log,
@@ -41,9 +40,9 @@ def open_bags(
     cross-validation, without labels: the mean of its folds.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
-    may have none, `review` whether the bags must have some, `names` how its columns are called (None: as in training),
-    `block` which piece of it is read (None: everything). Otherwise: the test bags, or all parts, of the run's source or
-    of another labelled set with the same choices.
+    may have none, `review` whether the bags must have some, `columns` how its columns are called (None: as in
+    training), `block` which piece of it is read (None: everything). Otherwise: the test bags, or all parts, of the
+    run's source or of another labelled set with the same choices.
     """
     folder = Path(folder)
     folds = [] if labels else fold_folders(folder)  # an evaluation is of one classifier
@@ -53,7 +52,7 @@ def open_bags(
         record = read_config(folds[0] if folds else folder)
         which: list[str] = []
         classifier = _classifier_for_others(folder, folds, device, which.append)
-        options = replace(read_options(classifier, record, labels, unlabelled, names), block=block, review=review)
+        options = replace(read_options(classifier, record, labels, unlabelled, columns), block=block, review=review)
         custom = load_custom(user_path(source), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
@@ -89,7 +88,7 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     config = _with_source(record.run, place, is_same=source is None)
     opened = open_source(config.bags)
     parts = make_parts(config, opened)
-    if source is None and fingerprints(parts, record.method) != record.fingerprint:
+    if source is None and fingerprints(parts, record.run.method) != record.fingerprint:
         raise InputError(f"{place} has changed since {folder} was trained: put the old files back or train again")
     if parts.train.classes != tuple(classifier.classes):
         raise InputError(
@@ -143,7 +142,7 @@ def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Lo
 
 
 def read_options(
-    classifier: Classifier, record: RunRecord, labels: bool, unlabelled: bool, names: ColumnNames | None
+    classifier: Classifier, record: RunRecord, labels: bool, unlabelled: bool, columns: dict[str, Any] | None
 ) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""
     spec, embedding, bags = classifier.model.spec, record.embedding, record.run.bags
@@ -158,12 +157,6 @@ def read_options(
         trained_images=record.images,
         features=None if record.encoder is None else record.encoder.names,
         encoder=record.encoder,
-        names=names or column_names(dict(bags)) or ColumnNames(),
+        names=ColumnNames(*((columns or dict(bags)).get(name) for name in Columns.model_fields)),
         encoder_shape=None if embedding is None else embedding.image_shape,
     )
-
-
-def column_names(options: Mapping[str, Any]) -> ColumnNames | None:
-    """None if no option is the name of a column: they are then called as in training."""
-    names = [options.get(name) for name in Columns.model_fields]
-    return ColumnNames(*names) if any(names) else None

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..errors import count_noun
 from ..io import Source
-from ..io.custom import ColumnNames
 from ..io.predictions import Columns, instance_ids, write_rows
 from ..log import Log, no_log
 from ..predict.evaluate import predict
@@ -56,7 +55,7 @@ def review_run(
     folder: Path,
     source: str | None = None,
     *,
-    names: ColumnNames | None = None,
+    columns: dict[str, Any] | None = None,
     device: str = "auto",
     log: Log = no_log,
 ) -> Review:
@@ -70,7 +69,7 @@ def review_run(
         finished_file(fold, RESULT)
     if source is not None:
         classifier, bags, opened = open_bags(
-            folder, source, labels=True, review=True, names=names, device=device, log=log
+            folder, source, labels=True, review=True, columns=columns, device=device, log=log
         )
         model, chosen = classifier.model, classifier.device
         return review_labels({part: predict(model, of_part, chosen) for part, of_part in bags.items()}, opened)

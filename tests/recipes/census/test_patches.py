@@ -6,7 +6,7 @@ import torch
 
 from majority import Bags, Classifier, evaluate
 from majority.nn.model import Normalise
-from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
+from majority.recipes import RECIPES, Run, TaskInfo, model_builder, train_by_plan
 from majority.recipes.census import parts, patches
 from majority.recipes.census.patches import PatchFeatures, find_patches
 
@@ -65,7 +65,8 @@ def train():
         fast = {"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1}
         plan = RECIPES["census"].plan_for(task).with_settings(fast | (settings or {}))
         build = model_builder(plan, method, bags[0])
-        return train_by_plan(plan, method, *bags, build, folder, task=task, device="cpu", **more)
+        chosen = more.pop("chosen", None)
+        return train_by_plan(Run(*bags, plan, build, task, folder, device="cpu", **more), method, chosen)
 
     return run
 

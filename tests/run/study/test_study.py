@@ -73,7 +73,7 @@ def test_other_settings_are_refused_before_anything_runs(majority, finished):
     request = (out / "study.json").read_text()
     code, _, err = majority(*COMMAND, "--epochs", "3", "--out", out)
     assert code == 2
-    assert "plan.training.epochs is 2, not 3" in err
+    assert "training.epochs is 2, not 3" in err
     assert (out / "study.json").read_text() == request
 
 

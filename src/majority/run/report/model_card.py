@@ -39,7 +39,7 @@ def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier
         "instances": {"kind": "images" if spec.images else "vectors", "shape": list(spec.instance_shape)},
         "classes": list(spec.classes),
         "background": None if spec.background is None else spec.classes[spec.background.index],
-        "method": record.method,
+        "method": record.run.method,
         "recipe": record.plan.recipe,
         "sees_instance_labels": result.get("sees_instance_labels", False),
         "used_instance_labels": result.get("used_instance_labels", 0),

@@ -9,7 +9,6 @@ from typing import Any
 from ...data.bags import Bags
 from ...files import read_json, user_path, write_text
 from ...io import Source, names
-from ...io.custom import ColumnNames
 from ...io.metrics import summary_with_intervals
 from ...log import Log, no_log
 from ...predict.classifier import Classifier
@@ -36,7 +35,7 @@ def report_run(
     device: str = "auto",
     source: str | None = None,
     log: Log = no_log,
-    names: ColumnNames | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> Path:
     """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
 
@@ -49,7 +48,7 @@ def report_run(
         classifier, parts, opened = reopen(folder, device=device)
         return write_report(folder, classifier, parts.present(), opened)
     classifier, bags, opened = open_bags(
-        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+        folder, source, labels=True, unlabelled=True, columns=columns, device=device, log=log
     )
     (others,) = bags.values()
     if not others.labelled:
@@ -75,7 +74,7 @@ def write_report(
     record, result, part = read_config(folder), read_result(folder), "test" if "test" in parts else "val"
     predictions = predictions or predict(classifier.model, parts[part], classifier.device)
     path, name = folder / REPORT, PART_NAMES[part]
-    title = f"{Path(record.run.bags.source).name} · {record.method}"
+    title = f"{Path(record.run.bags.source).name} · {record.run.method}"
     figures = result.get(part) or {}
     if source is not None:
         place = Path(source) if source in names() else user_path(source).absolute()
@@ -106,7 +105,7 @@ def write_report(
     shown += _sections_of_bags(predictions, review, doubtful, name)
     titles = PART_NAMES if own else {part: f"{name} (this page)"}
     before = [row for row in result.get("parts", []) if row["name"] != "test" and not own]
-    command = record.run.model_copy(update={"method": record.method, "recipe": record.plan.recipe}).as_command()
+    command = record.run.as_command()
     rows = before + part_rows(parts, titles)
     facts = card_facts(record, result, classifier)
     of_run = html.run(facts, record, classifier.model.spec.backbone, result, rows, command)
