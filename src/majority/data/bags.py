@@ -105,7 +105,8 @@ class Bags:
         classes: Iterable[str] | None = None,
         **columns: Unpack[BagColumns],
     ) -> Bags:
-        """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
+        """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights. All
+        that bags may have besides (`columns`, of this and of the functions below) are arguments of `Bags`, too."""
         store, offsets = pack_instances(instances, columns.get("names"))
         given: dict[str, Any] = {**columns}
         for name in ("instance_labels", "coordinates", "weights"):
@@ -136,10 +137,13 @@ class Bags:
         given: dict[str, Any] = {"labels": labels, **columns}
         check_lengths({**given, "instances": store}, len(ids), "bag id")
         for name, values in given.items():
-            if values is not None:
-                column = read_labels(values)[1] if name.endswith("labels") else as_array(values)
-                is_of_bags = name in of_bags
-                given[name] = one_per_bag(of_bags[name], column, ids, rows) if is_of_bags else column[rows.index]
+            if values is None:
+                continue
+            column = read_labels(values)[1] if name.endswith("labels") else as_array(values)
+            if name in of_bags:
+                given[name] = one_per_bag(of_bags[name], column, ids, rows)
+            else:
+                given[name] = column[rows.index]
         return cls(store, rows.index, rows.offsets, given.pop("labels"), classes, names=rows.names, **given)
 
     @classmethod

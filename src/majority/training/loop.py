@@ -76,7 +76,9 @@ def fit(
     if not distributed.is_first():
         folder, title, callbacks = None, None, []
     on_gpu = chosen_device.type == "cuda"
-    kind = SharedSteps if distributed.size() > 1 else CapturedSteps if on_gpu and not eager else Steps
+    kind: type[Steps] = CapturedSteps if on_gpu and not eager else Steps
+    if distributed.size() > 1:
+        kind = SharedSteps
     with (
         make_current(chosen_device),
         enough_threads(model, train, settings, chosen_device),

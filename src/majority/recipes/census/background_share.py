@@ -50,7 +50,8 @@ def _with_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:
 
 def _choose(run: Run) -> dict[str, Any]:
     """The share that the validation bags choose, with its figures."""
-    right, held = dict[float, float](), list[float]()
+    right: dict[float, float] = {}
+    held: list[float] = []
     for share in SHARES:
         figures = []
         for name in run.stage.inputs:

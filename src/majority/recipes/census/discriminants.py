@@ -61,9 +61,8 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     voters = torch.from_numpy(bags.voting_classes).to(chosen)
     counts = torch.from_numpy(bags.bag_labels.counts).to(label_sums)[voters]
     label_means = label_sums[voters] / counts.unsqueeze(1)
-    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (
-        int(bags.bag_labels.named.sum()) - len(voters)
-    )
+    named_bags = int(bags.bag_labels.named.sum())
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named_bags - len(voters))
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
     apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
     observed = apart.square().sum(dim=0) / (len(voters) - 1)

@@ -172,7 +172,7 @@ def plan_of(run: Run) -> Plan:
 
 def with_views(plan: Plan, additions: Collection[str]) -> Plan:
     """The plan of census with these additions in pretraining, teachers and student."""
-    turns = ORIENTATIONS.get("turn" if "turn" in additions else "flip" if "flip" in additions else "", ())
+    turns = next((ORIENTATIONS[name] for name in ("turn", "flip") if name in additions), ())
     colours = tuple(step for name in COLOURS if name in additions for step in COLOURS[name])
 
     def extended(settings: Settings) -> Settings:
@@ -195,7 +195,8 @@ def _names(augment: Iterable[Any]) -> set[str]:
 
 def view_search(task: TaskInfo, plan: Plan) -> list[Stage]:
     """A short pretraining and a head on it for each addition to the views that may be kept, and the choice."""
-    own, trials = plan.own, list[Stage]()
+    own = plan.own
+    trials: list[Stage] = []
     if not own.search_epochs:
         return trials
     brief = replace(own.pretrain, epochs=own.search_epochs)

@@ -146,7 +146,8 @@ def predict_linear(weights: Tensor, instances: Tensor) -> Tensor:  # (d + 1, C),
 def linear_member(table: Table) -> list[Tensor]:
     """(n, C) predictions of each loss and ridge, by standardised columns, and by columns as they are but for one common
     scale: there the ridge spares those that vary most, such as a position beside the columns of an embedding."""
-    classes, found = len(table.bags.classes), list[Tensor]()
+    classes = len(table.bags.classes)
+    found: list[Tensor] = []
     for scales in (torch.ones_like(table.scales), table.scales):
         back = torch.cat([scales, torch.ones(1)]).unsqueeze(1)
         for loss in LOSSES:

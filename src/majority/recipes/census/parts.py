@@ -269,7 +269,8 @@ def student(task: TaskInfo, plan: Plan, sources: Sources, others: Sequence[str] 
     If there are several losses, the members are weighed, and the student has the loss with the largest total weight
     and starts like the teacher of that loss with the largest weight. Else it starts like the last teacher.
     """
-    names, stages = (*sources, *others), list[Stage]()
+    names = (*sources, *others)
+    stages: list[Stage] = []
     if task.losses:
         stages.append(Stage("teachers", choose=partial(_weigh_losses, names, tuple(sources))))
         if plan.own.class_offsets:
@@ -296,7 +297,8 @@ def _start_student(run: Run, sources: Sources) -> Model:
 
 def weigh(names: Sequence[str], group: str, run: Run) -> dict[str, Any]:
     """The weights of these networks, and the log-likelihood of the validation labels that each stands for."""
-    found, methods = dict[str, float](), dict[str, str]()
+    found: dict[str, float] = {}
+    methods: dict[str, str] = {}
     for name in names:
         model = run.network(name)
         found[name] = label_log_likelihood(model, *bags_of(run, name), device=run.device)
