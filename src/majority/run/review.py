@@ -102,18 +102,14 @@ def review_labels(parts: Mapping[str, Predictions], source: Source | None = None
     judged = evidence.judge(wrong)
     outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed, initial=0)
     suggested = np.where(judged.contradicted, judged.winner, shares.argmax(axis=1))
-    doubtful = np.flatnonzero(judged.contradicted | outvoted)
-    suspicions = [
-        Suspicion(
-            places[i][0],
-            places[i][1],
-            int(voting[suggested[i]]),
-            float(judged.wrong[i]),
-            bool(judged.contradicted[i]),
-            float(judged.probabilities[i, suggested[i]]),
-        )
-        for i in doubtful[np.argsort(-judged.wrong[doubtful], kind="stable")].tolist()
-    ]
+    table = pd.DataFrame(places, columns=["part", "bag"]).assign(
+        suggested=voting[suggested],
+        probability=judged.wrong,
+        is_probable=judged.contradicted,
+        suggested_probability=judged.probabilities[np.arange(len(places)), suggested],
+    )
+    listed = table[judged.contradicted | outvoted].sort_values("probability", ascending=False, kind="stable")
+    suspicions = [Suspicion(*row) for row in listed.itertuples(index=False, name=None)]
     return Review(dict(parts), suspicions, len(places), 0.0 if wrong == WRONG_SHARES[0] else wrong, source)
 
 

@@ -45,12 +45,8 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[list[str
     """True class, predicted class, number, share of the true class; the largest numbers first."""
     wrong = matrix * (1 - np.eye(len(matrix), dtype=matrix.dtype))
     cells = np.argsort(wrong, axis=None, kind="stable")[::-1][:MAX_CONFUSIONS]
-    pairs = [divmod(int(cell), len(matrix)) for cell in cells]
-    return [
-        [classes[a], classes[b], number(wrong[a, b]), percent(wrong[a, b] / matrix[a].sum())]
-        for a, b in pairs
-        if wrong[a, b]
-    ]
+    pairs = [divmod(int(cell), len(matrix)) for cell in cells if wrong.flat[cell]]
+    return [[classes[a], classes[b], number(matrix[a, b]), percent(matrix[a, b] / matrix[a].sum())] for a, b in pairs]
 
 
 # ---------------------------------------------------------------------- bags
@@ -116,13 +112,11 @@ def gallery(predictions: Predictions, source: Source | None) -> list[tuple[int, 
         members = members[np.unique(index[members], return_index=True)[1]]
         members = members[np.argsort(-predictions.confidence[members], kind="stable")]
         least = members[max(each, len(members) - each) :][::-1]
-        chosen = {"most confident": members[:each], "least confident": least}
-        captions = {title: [f"{p:.0%}" for p in predictions.confidence[which]] for title, which in chosen.items()}
-        strips = {
-            title: _pictures(predictions, source, which, captions[title], GALLERY_SIDE)
-            for title, which in chosen.items()
-            if len(which)
-        }
+        strips = {}
+        for title, which in {"most confident": members[:each], "least confident": least}.items():
+            captions = [f"{p:.0%}" for p in predictions.confidence[which]]
+            if captions:
+                strips[title] = _pictures(predictions, source, which, captions, GALLERY_SIDE)
         rows.append((of, len(members), strips))
     return rows
 

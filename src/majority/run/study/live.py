@@ -26,15 +26,9 @@ def show_cells(log: Log) -> Iterator[Watch]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True, markup=False, emoji=False)
-    columns = (
-        BarColumn(12),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    bars = Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=10**6
-    )
+    text, hidden = TextColumn("{task.description}", markup=False), not console.is_terminal
+    columns = BarColumn(12), TimeElapsedColumn(), TimeRemainingColumn(), text
+    bars = Progress(*columns, console=console, transient=True, disable=hidden, speed_estimate_period=10**6)
     bar, begun, said = bars.add_task("", total=None), False, time.monotonic()
 
     def watch(state: State, cell: FinishedCell | None) -> None:
@@ -46,13 +40,10 @@ def show_cells(log: Log) -> Iterator[Watch]:
             log(finished_line(state, cell))
             return
         epochs = {os.path.relpath(folder, state.out): _epochs(folder) for folder in [*state.running]}
-        shown = [
-            f"{name} epoch {done} of {planned}" if done else f"{name} starting"
-            for name, (done, planned) in epochs.items()
-        ]
+        shown = [f"{name} " + (f"epoch {done} of {of}" if done else "starting") for name, (done, of) in epochs.items()]
         failed = sum(cell.result is None for cell in state.finished.values())
         about = f"{len(state.finished) - failed} of {len(state.cells)} cells done" + f", {failed} failed" * bool(failed)
-        done = len(state.finished) + sum(done / planned for done, planned in epochs.values())
+        done = len(state.finished) + sum(done / of for done, of in epochs.values())
         words = "\n".join([about, *shown, CONTINUES])
         bars.update(bar, completed=done, total=len(state.cells), description=words)
         if bars.disable and shown and time.monotonic() - said >= SECONDS_APART:

@@ -174,8 +174,8 @@ def _workers(
     for named in describe():
         if named.name in needed and not named.locate()[0]:
             load(named.name)  # downloaded once, with visible progress, before several processes need it
-    environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)
-    processes = [ProcessWorker(each) for each in environments[: len(waiting)]]
+    environments = worker_environments(on_gpu, jobs, len(state.cells), chosen.index)[: len(waiting)]
+    processes = [*map(ProcessWorker, environments)]
     try:
         yield [process.call for process in processes], "cuda" if on_gpu else device
     finally:
