@@ -100,6 +100,20 @@ def test_every_stage_is_reported_once(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("file", "content", "fact"),
+    [
+        ("choice/outcome.json", "{}", "choice.outcome.json is damaged .*: remove it and run again"),
+        ("one/metrics.jsonl", "", "metrics.jsonl has 0 epochs, 1 is kept: remove it and run again"),
+    ],
+)
+def test_files_of_a_stage_that_were_changed_are_named(tmp_path, file, content, fact):
+    run_stages(trials(), run_of(tmp_path))
+    (tmp_path / "stages" / file).write_text(content)
+    with pytest.raises(InputError, match=fact):
+        run_stages(trials(), run_of(tmp_path))
+
+
+@pytest.mark.parametrize(
     ("stages", "fact"),
     [
         ([Stage("one", ONE), Stage("one", ONE)], "stage one: give it a name of its own"),

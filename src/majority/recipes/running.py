@@ -211,11 +211,18 @@ def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
     (folder / CHECKPOINT).unlink(missing_ok=True)
     outcome = read_json(place, REMOVE)
     if stage.choose:
-        return Result(about=outcome.get("chosen", {})), {}
+        if not isinstance(outcome.get("chosen"), dict):
+            raise InputError(f"{place} is damaged (it has no choice): {REMOVE}")
+        return Result(about=outcome["chosen"]), {}
     result = Result()
     if stage.settings is not None:
-        result = Result(fitted=from_json(Fitted, outcome, place, REMOVE))
-        result.fitted.history = read_lines(folder / METRICS, REMOVE)
+        fitted = from_json(Fitted, outcome, place, REMOVE)
+        fitted.history = read_lines(folder / METRICS, REMOVE)
+        if fitted.best_epoch >= fitted.epochs:
+            raise InputError(
+                f"{folder / METRICS} has {fitted.epochs} epochs, {fitted.best_epoch + 1} is kept: {REMOVE}"
+            )
+        result = Result(fitted=fitted)
     return result, read_weights(folder / WEIGHTS, REMOVE)[0]
 
 
