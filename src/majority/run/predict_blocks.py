@@ -138,14 +138,14 @@ def _run(orders: Sequence[Order], on: str, log: Log) -> int:
         rows += written
         for line in lines:
             if line not in seen:
-                seen.add(line)
                 log(line)
-        failures += [failure] if failure else []
+            seen.add(line)
+        failures += filter(None, [failure])
         if time.monotonic() - last >= SECONDS_APART:
             log(f"{count} of {count_noun(len(orders), 'block')}")
             last = time.monotonic()
     if failures:
-        shown = "\n".join([*sorted(failures)[:SHOWN], *(["..."] if len(failures) > SHOWN else [])])
+        shown = "\n".join(sorted(failures)[:SHOWN])
         cure = "correct them and repeat the command: it does what is missing"
         raise InputError(f"{len(failures)} of {count_noun(len(orders), 'block')} failed: {cure}:\n{shown}")
     return rows
@@ -175,8 +175,7 @@ def _check_places(request: Request) -> None:
     places = out.resolve(), source.resolve()
     if places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]):
         raise InputError(f"one of --out {out} and the source {source} contains the other: choose another folder")
-    others = [path for path in (out.iterdir() if out.is_dir() else []) if not path.name.startswith(".")]
-    if others and not (out / PARTS).exists():
+    if out.is_dir() and not (out / PARTS).exists() and any(not path.name.startswith(".") for path in out.iterdir()):
         raise InputError(f"--out {out} holds other files: give a new or empty folder")
 
 
