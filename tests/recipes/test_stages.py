@@ -103,7 +103,7 @@ def test_every_stage_is_reported_once(tmp_path):
     ("file", "content", "fact"),
     [
         ("choice/outcome.json", "{}", "choice.outcome.json is damaged .*: remove it and run again"),
-        ("one/metrics.jsonl", "", "metrics.jsonl has 0 epochs, 1 is kept: remove it and run again"),
+        ("one/metrics.jsonl", "", "stages.one is damaged .0 epochs in metrics.jsonl.*: remove it and run"),
     ],
 )
 def test_files_of_a_stage_that_were_changed_are_named(tmp_path, file, content, fact):

@@ -219,9 +219,8 @@ def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
         fitted = from_json(Fitted, outcome, place, REMOVE)
         fitted.history = read_lines(folder / METRICS, REMOVE)
         if fitted.best_epoch >= fitted.epochs:
-            raise InputError(
-                f"{folder / METRICS} has {fitted.epochs} epochs, {fitted.best_epoch + 1} is kept: {REMOVE}"
-            )
+            found = f"{fitted.epochs} epochs in {METRICS}, but epoch {fitted.best_epoch + 1} was kept"
+            raise InputError(f"{folder} is damaged ({found}): {REMOVE}")
         result = Result(fitted=fitted)
     return result, read_weights(folder / WEIGHTS, REMOVE)[0]
 
