@@ -35,12 +35,10 @@ from .config import RunConfig
 from .data import path_of, read_data, write_trained
 from .folder import has_started, open_run, read_config, run_lock
 from .plan import Planned, builder, check_config, log_start, plan_run, resolve, title_of
-from .record import RESULT, RunRecord, check_same_run, read_result
+from .record import OF_MACHINE, RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
 from .report.about import REPORT
 from .report.page import part_rows, write_report
-
-MACHINE_FIELDS = ("source_path", "images", "embedding", "environment")  # they may differ between machines
 
 
 class How(NamedTuple):
@@ -246,7 +244,7 @@ def _write_missing_report(folder: Path, planned: Planned, device: str) -> None:
 
 def _check_same_processes(record: RunRecord) -> None:
     """Refuse processes of one training that have other data, settings or versions."""
-    facts = flatten({name: value for name, value in record.as_json().items() if name not in MACHINE_FIELDS})
+    facts = flatten(record.model_dump(mode="json", exclude={*OF_MACHINE}))
     facts["a hash of the bags"] = facts.pop("fingerprint")
     check_same(facts | {"the version of majority": __version__, "the version of torch": torch.__version__})
 

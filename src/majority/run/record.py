@@ -24,15 +24,8 @@ from .options import Part, damaged
 SCHEMA: Literal[8] = 8
 CONFIG, RESULT = "config.json", "result.json"
 SHOWN = 3  # differences between two runs, in a message
-MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the plan
-    "source_path",
-    "environment.",
-    "images",
-    "embedding",
-    "task.",
-    "planned_epochs",
-    "run.refit",
-)
+OF_MACHINE = ("source_path", "environment", "images", "embedding")  # fields that may differ between machines
+MAY_DIFFER = (*OF_MACHINE, "task.", "planned_epochs", "run.refit")  # when a run continues; the rest is in the plan
 
 Number = Annotated[int, Ge(0), Le(10**12)]
 Many = Annotated[int, Ge(1), Le(10**12)]
@@ -92,7 +85,7 @@ def read_record(folder: Path) -> RunRecord:
 def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> None:
     """A difference between the run in the folder and the requested one is an error that names it.
 
-    A run may continue on another machine: everything that depends on the machine or on --set is in its plan.
+    A run may continue on another machine: everything that depends on the machine is in its plan.
     """
     old, new = (flatten(record.as_json()) for record in (before, requested))
     same_file = before.source_path == requested.source_path is not None  # however the path was written
