@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, column_or_1d
@@ -30,13 +31,12 @@ def make_bags(
     names: dict[str, Any] = {}  # text -> class as the caller writes it
     columns = []
     for column in given:
-        texts = np.full(len(column), "", object)
-        for row in np.delete(np.arange(len(column)), _missing(column)).tolist():
-            value = column[row]
-            texts[row] = str(value)
-            parts = split_label(value) if isinstance(value, str) else (value,)
-            names |= {str(part): part for part in parts}
-        columns.append(texts)
+        codes, values = pd.factorize(column)  # -1: missing
+        texts = np.array([*map(str, values), ""], object)
+        for value, text in zip(values, texts[:-1], strict=True):
+            parts = split_label(text) if isinstance(value, str) else (value,)
+            names |= {str(part): part for part in parts if text}
+        columns.append(texts[codes])
     classes = np.unique(np.array([*names.values()]))
     seconds = columns[1] if len(columns) > 1 else None
     labelled = [str(name) for name in classes.tolist()]
