@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
+from majority import load_source
 from majority.data.feature_files import inspect_feature_file
 from majority.errors import InputError
 from majority.files import check_regular, write_text
@@ -143,10 +144,12 @@ def test_parquet_of_repeated_values_and_columns_of_bytes(tmp_path, majority, mon
     table = pd.DataFrame({"bag": np.arange(40) // 4, "bag_label": ["x", "y"] * 20, "a": np.arange(40.0) % 7})
     table["bag_label"] = np.where(table["bag"] % 2, "x", "y")
     table["raw"] = [b"\x00\xff"] * 40
+    table["bag"] = [str(name).encode() for name in table["bag"]]
     table.to_parquet(tmp_path / "bags.parquet")
     code, out, _ = majority("check", tmp_path / "bags.parquet")
     assert code == 0
     assert "column raw is not used: bytes" in out
+    assert load_source(tmp_path / "bags.parquet").bags.bag_names()[3] == "3"
     pd.DataFrame({"bag": 1, "a": np.zeros(2_000_000)}).to_parquet(tmp_path / "many.parquet")
     monkeypatch.setenv("MAJORITY_MAX_GB", "0.001")
     code, _, err = majority("check", tmp_path / "many.parquet")
@@ -157,12 +160,13 @@ def test_parquet_of_repeated_values_and_columns_of_bytes(tmp_path, majority, mon
 def test_figures_without_a_number_of_bags_are_one_message(finished, majority, tmp_path):
     shutil.copytree(finished / "run", tmp_path / "run")
     result = json.loads((tmp_path / "run/result.json").read_text())
-    del result["test"]["bags"]
-    (tmp_path / "run/result.json").write_text(json.dumps(result))
-    code, _, error = majority("report", tmp_path / "run")
-    assert code == 2
-    assert "result.json" in error
-    assert "test.bags" in error
+    test = {name: figure for name, figure in result["test"].items() if name != "bags"}
+    for damaged, fact in ((result | {"test": test}, "test.bags"), (result | {"baseline": {}}, "baseline.name")):
+        (tmp_path / "run/result.json").write_text(json.dumps(damaged))
+        code, _, error = majority("report", tmp_path / "run")
+        assert code == 2
+        assert "result.json" in error
+        assert fact in error
 
 
 def test_a_run_with_an_unknown_fact_about_its_task_is_left_as_it_is(finished, majority, tmp_path):

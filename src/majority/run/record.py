@@ -171,6 +171,13 @@ class PartRow(Fields):
     labels: str = ""  # how many say less or more than the winner
 
 
+class Baseline(Fields):
+    """A simple classifier of the same bags, to compare with."""
+
+    name: str
+    bag_accuracy: Share
+
+
 class ResultLine(Fields):
     """A line of results, also of older versions."""
 
@@ -194,6 +201,7 @@ class ResultLine(Fields):
     plan: ResultPlan | None = None
     task: dict[str, Any] | None = None
     curve: Curve | None = None
+    baseline: Baseline | None = None
     wrong_labels: WrongLabels | None = None
     refit_bags: Number = 0
     refit_seconds: Figure = 0

@@ -151,6 +151,12 @@ def test_all_wrong_images_are_reported(tmp_path, make, finds):
         assert finds(place, f"bags.csv, row {row}: ", name, *facts)
 
 
+def test_a_name_in_other_capitals_is_guessed(tmp_path, make, finds):
+    table = make.images(tmp_path, bags=4)
+    place = save(table.assign(path=table["path"].str.replace("png", "PNG")), tmp_path)
+    assert finds(place, "0-0.PNG: there is no such image (did you mean 0-0.png?)")
+
+
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
 def test_a_file_is_found_in_both_unicode_forms(tmp_path, make, forms):
     table = make.images(tmp_path, bags=4)

@@ -8,6 +8,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -163,9 +164,13 @@ def read_images(
         if not errors:
             content.image_files = ImageFileSummary.of(files)
             findings.add(_changes([*names], files, shape, options))
+    guessed = False
     for row, name in frame["path"].drop_duplicates().items():
         number = int(np.searchsorted(names, name))
         if number in errors and name:  # an empty cell is reported as such
+            if not guessed and not os.path.exists(paths[number]):  # once, as it looks at all names in the folder
+                errors[number] += _in_other_case(paths[number])
+                guessed = True
             slash = "write / between folders, not \\" if "\\" in name else "correct the path (relative to the manifest)"
             cure = f"{slash}, repair the image or leave it out"
             findings.add_problem(content.file, row, f"{content.file.parent / name}: {errors[number]}", cure)
@@ -175,6 +180,15 @@ def _find(path: Path) -> Path:
     """The file of this name, whose accented letters may have another form in Unicode."""
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD") if path.name)
     return path if os.path.exists(path) else next(filter(os.path.exists, forms), path)
+
+
+def _in_other_case(path: Path) -> str:
+    """A question for the message about a missing image: Windows and macOS do not distinguish capitals in names."""
+    with suppress(OSError, ValueError):  # there is no such folder
+        for name in os.listdir(path.parent):
+            if name.casefold() == path.name.casefold():
+                return f" (did you mean {name}?)"
+    return ""
 
 
 def _shape_of(files: Sequence[ImageInfo], options: ReadOptions) -> Shape:
