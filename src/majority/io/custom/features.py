@@ -94,7 +94,7 @@ def _choose(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Fin
     """The columns that are features: all that can be, or those of --features."""
     own = [name for name in frame.columns if name not in RESERVED]
     classes = {*frame["bag_label"]} if "bag_label" in frame else set()
-    usable, unused, alike = [], defaultdict(list), look_alikes(own)
+    usable, unused, alike, rows = [], defaultdict(list), look_alikes(own), _rows_of_bags(frame)
     for name in options.features or own:
         if name not in frame or name in RESERVED:
             others = f"name other columns ({abbreviate_names(own) or 'none'}), those with a comma in quotes"
@@ -108,7 +108,7 @@ def _choose(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Fin
                 feature = "one value only"
             elif len(classes & {*feature.categories}) > 1:
                 feature = "names of classes (if these are the classes of instances, rename it to label)"
-            elif feature.categories and _identifies_bags(frame[name], frame["bag"]):
+            elif feature.categories and _identifies_bags(frame[name], rows):
                 feature = "text that is the same in all rows of each bag"
         if isinstance(feature, FeatureColumn):
             usable.append(feature)
@@ -144,14 +144,20 @@ def _as_feature(column: pd.Series, path: Path) -> FeatureColumn | str:
     return FeatureColumn(name, tuple(sorted(values)))
 
 
-def _identifies_bags(column: pd.Series, bags: pd.Series) -> bool:
+def _rows_of_bags(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:  # (n,), (b,)
+    """The number of the bag of each row, and the first row of each bag."""
+    which = pd.factorize(frame["bag"])[0]
+    return which, np.unique(which, return_index=True)[1]
+
+
+def _identifies_bags(column: pd.Series, rows: tuple[np.ndarray, np.ndarray]) -> bool:
     """Whether there is one value per bag, and not by chance: a network could memorise the labels from it."""
-    which = pd.factorize(bags)[0]
-    first = np.unique(which, return_index=True)[1]  # (b,) the first row of each bag
+    which, first = rows
     values = pd.factorize(column)[0]
-    others = values[np.setdiff1d(np.arange(len(values)), first)]  # rows that could differ from the first of their bag
-    by_chance = len(others) < MIN_ROWS or (others == others[0]).all()
-    return not by_chance and bool((values == values[first][which]).all())
+    if not (values == values[first][which]).all():
+        return False
+    others = np.delete(values, first)  # rows that could differ from the first of their bag
+    return len(others) >= MIN_ROWS and bool((others != others[0]).any())
 
 
 def _numbers_rows(values: np.ndarray) -> bool:
@@ -166,7 +172,8 @@ def _doubtful(frame: pd.DataFrame, columns: tuple[FeatureColumn, ...], options: 
     """Warnings about features that are probably none, and how cells became numbers."""
     numbers = [column.name for column in columns if not column.categories]
     ids = [name for name in numbers if _numbers_rows(as_numbers(frame[name]))]
-    constant = [name for name in numbers if _identifies_bags(frame[name], frame["bag"])]
+    rows = _rows_of_bags(frame)
+    constant = [name for name in numbers if _identifies_bags(frame[name], rows)]
     for names, what in ((ids, "number the rows"), (constant, "be the same in all rows of each bag")):
         if names and not options.features:
             yield (
