@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,10 +49,12 @@ class Trained:
         """Best epoch and epochs of the model; seconds of all stages."""
         trainings = [*(self.first.trainings.values() if self.first else ()), *self.trainings.values()]
         each = {id(fitted): fitted for fitted in trainings}.values()  # the second training takes over some of the first
+        choices = [result.seconds for result in self.results.values()]
         summary: dict[str, Any] = {
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
-            **{name: round(sum(getattr(one, name) for one in each), 3) for name in ("seconds", "capture_seconds")},
+            "seconds": round(sum(fitted.seconds for fitted in each) + sum(choices), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in each), 3),
         }
         if len(self.stages) > 1:
             summary["stages"] = {
@@ -162,7 +165,7 @@ def _run_stage(run: Run) -> Result:
             result = replace(result, model=model)
     else:
         shown = f"{run.phase}/{stage.name}" if run.phase else stage.name
-        result = Result(about=_choose(run, stage.choose)) if stage.choose else _train(run, model, shown)
+        result = _choose(run, stage.choose) if stage.choose else _train(run, model, shown)
         from_first(lambda: _write(folder, result))
     if model is not None:
         model.to(memory_format=torch.contiguous_format)
@@ -173,14 +176,15 @@ def _run_stage(run: Run) -> Result:
     return result
 
 
-def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> Result:
+    start = time.perf_counter()
     found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
     about: dict[str, Any] = from_first(lambda: found)
     for title, line in about.get("lines", {}).items():
         run.log(f"{title}: {line}")
     for warning in about.get("warnings", []):
         run.log(f"warning: {warning}")
-    return about
+    return Result(about=about, seconds=time.perf_counter() - start)
 
 
 def _train(run: Run, model: Model, shown: str) -> Result:

@@ -29,6 +29,7 @@ class Result:
     model: Any = None  # a Model, of a stage that has one and that is still needed
     fitted: Any = None  # Fitted, of a stage that was trained
     about: Mapping[str, Any] = field(default_factory=dict)  # what a stage has chosen
+    seconds: float = 0.0  # that this choice has taken here
 
 
 def kept_result(results: Mapping[str, Result], name: str) -> Result:
