@@ -24,7 +24,13 @@ CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 SCREEN = {"width": 1280, "height": 800}
 SMALL_FOREST, WHOLE_FOREST = (3, (0.5,), (0.5,)), {}  # numbers of trees, strengths and signals of corrections
-WHOLE_FORESTS = ("test_forest.py", "test_members.py", "test_census_of_vectors.py", "test_distributed.py")
+WHOLE_FORESTS = (
+    "test_forest.py",
+    "test_members.py",
+    "test_quick.py",
+    "test_census_of_vectors.py",
+    "test_distributed.py",
+)
 
 
 # Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
@@ -64,7 +70,7 @@ def pytest_runtest_setup(item):
     """A run on vectors grows a forest, if only to be compared with: a small one, but for tests of what it learns."""
     if members := sys.modules.get("majority.recipes.census.members"):
         whole = WHOLE_FOREST.setdefault("whole", (members.TREES, members.STRENGTHS, members.SIGNALS))
-        is_small = item.path.name not in WHOLE_FORESTS
+        is_small = item.path.stem.removeprefix("test_") not in WHOLE_FORESTS
         members.TREES, members.STRENGTHS, members.SIGNALS = SMALL_FOREST if is_small else whole
 
 

@@ -25,7 +25,7 @@ NAMES = np.array(["owl", "ant", "bee"])
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_s_own_checks():
-    check_estimator(MajorityLabelClassifier(recipe="quick", epochs=8, batch_bags=64))  # fewer steps than by default
+    check_estimator(quick(epochs=8, batch_bags=64, random_state=None))  # fewer steps than by default
 
 
 def make_table(bags=60, size=7, noise=0.4, seed=0):
@@ -45,7 +45,8 @@ def make_table(bags=60, size=7, noise=0.4, seed=0):
 
 
 def quick(**changes):
-    return MajorityLabelClassifier(**{"recipe": "quick", "epochs": 15, "random_state": 0} | changes)
+    network = {"recipe": "quick", "method": "adjusted-mean", "epochs": 15, "random_state": 0}
+    return MajorityLabelClassifier(**network | changes)
 
 
 # ---------------------------------------------------------------- bags
@@ -79,7 +80,7 @@ def test_data_frames_and_integers_and_text_ids():
 def test_recipes_and_their_settings():
     X, y, groups, truth = make_table()
     settings = {"census.teachers": 1, "census.head.epochs": 5}
-    model = quick(recipe="census", epochs=4, settings=settings).fit(X, y, groups)
+    model = quick(method="auto", recipe="census", epochs=4, settings=settings).fit(X, y, groups)
     assert (model.predict(X) == truth).mean() > 0.9
     assert len(model.history_) == 4
     assert len(quick(epochs=None, settings={"training.epochs": 3}).fit(X, y, groups).history_) == 3

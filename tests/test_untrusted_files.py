@@ -41,8 +41,8 @@ def finished(tmp_path_factory, majority):
     table.insert(0, "bag", np.repeat(np.arange(18), 5))
     table.insert(1, "bag_label", np.repeat(["x", "y", "z"] * 6, 5))
     table.to_csv(folder / "bags.csv", index=False)
-    train = ["train", folder / "bags.csv", "--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out"]
-    assert majority(*train, folder / "run")[0] == 0
+    train = ["train", folder / "bags.csv", "--recipe", "quick", "--method=log-mean", "--epochs", 1, "--device", "cpu"]
+    assert majority(*train, "--out", folder / "run")[0] == 0
     return folder
 
 
@@ -176,7 +176,7 @@ def test_a_run_with_an_unknown_fact_about_its_task_is_left_as_it_is(finished, ma
     (tmp_path / "run/config.json").write_text(json.dumps(config))
     (tmp_path / "run/result.json").unlink()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
-    train = ["train", finished / "bags.csv", "--recipe", "quick", "--epochs", 1, "--device", "cpu"]
+    train = ["train", finished / "bags.csv", "--recipe", "quick", "--method=log-mean", "--epochs", 1, "--device", "cpu"]
     code, _, error = majority(*train, "--out", tmp_path / "run")
     assert code == 2
     assert "colour" in error

@@ -25,7 +25,9 @@ def table(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(table, majority, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    code, out, _ = majority("train", table, "--recipe", "quick", "--epochs", 5, "--device", "cpu", "--out", folder)
+    code, out, _ = majority(
+        "train", table, "--recipe", "quick", "--method=log-mean", "--epochs", 5, "--device", "cpu", "--out", folder
+    )
     assert code == 0
     assert "95 % interval" in out
     return folder
@@ -61,8 +63,8 @@ def test_the_page_shows_the_intervals(run, opened):
 
 
 def test_the_table_of_folds_has_intervals(table, majority, tmp_path):
-    words = ("--recipe", "quick", "--epochs", 2, "--folds", 3, "--device", "cpu", "--out", tmp_path / "cv")
-    code, out, _ = majority("train", table, *words)
+    words = ("--recipe", "quick", "--method=log-mean", "--epochs", 2, "--folds", 3, "--device", "cpu")
+    code, out, _ = majority("train", table, *words, "--out", tmp_path / "cv")
     assert code == 0
     for fold in range(3):
         test = json.loads((tmp_path / "cv" / f"fold{fold}" / "result.json").read_text())["test"]

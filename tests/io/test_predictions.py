@@ -152,7 +152,7 @@ def table(bags, seed=0):
 @pytest.fixture
 def run(tmp_path, majority):
     table(30).to_csv(tmp_path / "bags.csv", index=False)
-    words = ("--recipe", "quick", "--epochs", 8, "--device", "cpu", "--out", tmp_path / "run")
+    words = ("--recipe", "quick", "--method=log-mean", "--epochs", 8, "--device", "cpu", "--out", tmp_path / "run")
     assert majority("train", tmp_path / "bags.csv", *words)[0] == 0
     return tmp_path / "run"
 

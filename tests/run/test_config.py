@@ -119,7 +119,7 @@ def test_a_printed_file_is_the_same_run_and_the_command_wins(majority, tmp_path)
     table, file = tmp_path / "bags😀.csv", tmp_path / "run.toml"
     rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + i}.5" for bag in range(30) for i in range(3)]
     table.write_text("\n".join(["bag,bag_label,one", *rows]))
-    quick = ["--recipe", "quick", "--epochs", 1, "--device", "cpu"]
+    quick = ["--recipe", "quick", "--method", "adjusted-mean", "--epochs", 1, "--device", "cpu"]
     code, printed, _ = majority("config", table, *quick, "--folds", 3)
     file.write_text(printed)
     assert (code, tomllib.loads(printed)["source"], tomllib.loads(printed)["epochs"]) == (0, str(table), 1)
@@ -141,7 +141,7 @@ def test_all_errors_of_a_file_are_reported_at_once(majority, tmp_path):
 
 
 def test_a_damaged_config_json_names_the_field(majority, tmp_path):
-    options = {"recipe": "quick", "epochs": 1, "bags": 8, "bag_size": 4, "verbose": False}
+    options = {"recipe": "quick", "method": "adjusted-mean", "epochs": 1, "bags": 8, "bag_size": 4, "verbose": False}
     majority_train("digits", **options, out=tmp_path / "run")
     config = tmp_path / "run/config.json"
     whole = json.loads(config.read_text())

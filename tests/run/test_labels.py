@@ -9,7 +9,7 @@ import pytest
 
 from majority import train
 
-TRAIN = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--method=log-mean", "--epochs", "2", "--device", "cpu")
 
 
 def write_table(path):
@@ -31,7 +31,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("labels")
     write_table(folder / "bags.csv")
     settings = {"training.epochs": 2}
-    train(folder / "bags.csv", out=folder / "run", recipe="quick", settings=settings, device="cpu", verbose=False)
+    options = {"recipe": "quick", "method": "log-mean", "settings": settings, "device": "cpu", "verbose": False}
+    train(folder / "bags.csv", out=folder / "run", **options)
     return folder
 
 

@@ -25,7 +25,7 @@ def run(majority, tmp_path_factory):
     """A run on tiles of 256 pixels, three in a row; the test bags are its own."""
     folder = tmp_path_factory.mktemp("maps")
     table_of(lambda bag, i: (256 * (i % 3) + 7, 256 * (i // 3))).to_csv(folder / "tiles.csv", index=False)
-    words = ("--recipe", "quick", "--epochs", 10, "--device", "cpu", "--out", folder / "run")
+    words = ("--recipe", "quick", "--method=log-mean", "--epochs", 10, "--device", "cpu", "--out", folder / "run")
     code, _, err = majority("train", folder / "tiles.csv", *words)
     assert code == 0, err
     return folder / "run"

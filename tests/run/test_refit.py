@@ -10,7 +10,7 @@ import torch
 from majority import Bags, Callback, Classifier, InputError, load_source, train
 from majority.predict.classifier import CLASSIFIER, REFITTED, mean_of
 
-QUICK = {"recipe": "quick", "settings": {"training.epochs": 6}, "device": "cpu", "verbose": False}
+QUICK = {"recipe": "quick", "method": "log-mean", "settings": {"training.epochs": 6}, "device": "cpu", "verbose": False}
 SMALL_CENSUS = {"training.epochs": 2, "census.head.epochs": 3}
 CENSUS = {"method": "log-mean", "settings": SMALL_CENSUS, "device": "cpu", "verbose": False}
 WORDS = ("--method", "log-mean", "--epochs", "2", "--set", "census.head.epochs=3", "--device", "cpu")
@@ -208,8 +208,8 @@ def test_where_it_has_no_meaning_it_is_refused_and_left_out(tmp_path):
 
 
 def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
-    words = ("train", refitted / "bags.csv", "--recipe", "quick", "--epochs", "3", "--device", "cpu", "--folds", "3")
-    assert majority(*words, "--out", refitted / "cv")[0] == 0
+    words = ("--recipe", "quick", "--method=log-mean", "--epochs", "3", "--device", "cpu", "--folds", "3")
+    assert majority("train", refitted / "bags.csv", *words, "--out", refitted / "cv")[0] == 0
     new, out = refitted / "new.csv", refitted / "mean.csv"
     code, said, error = majority("predict", refitted / "cv", new, "--out", out, "--device", "cpu")
     assert (code, "3 folds" in said) == (0, True), error

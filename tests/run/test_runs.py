@@ -116,7 +116,8 @@ def test_the_order_of_columns_without_names_is_taken_on_trust(tmp_path, majority
     (tmp_path / "named.csv").write_text("\n".join(rows))
     listed = [f"b{bag},{'ab'[label]}" for bag, label in enumerate(labels)]
     (tmp_path / "files" / "labels.csv").write_text("\n".join(["bag,label", *listed]))
-    train(tmp_path / "named.csv", recipe="quick", epochs=1, device="cpu", verbose=False, out=tmp_path / "run")
+    options = {"recipe": "quick", "method": "log-mean", "epochs": 1, "device": "cpu", "verbose": False}
+    train(tmp_path / "named.csv", out=tmp_path / "run", **options)
     for source, warned in (("named.csv", False), ("files", True)):
         code, shown, error = majority("predict", tmp_path / "run", tmp_path / source, "--out", tmp_path / "found.csv")
         assert code == 0, error
@@ -128,7 +129,7 @@ def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch
     (tmp_path / "here").mkdir()
     (tmp_path / "here/bags.csv").write_text("\n".join(["bag,bag_label,f0", *rows]) + "\n")
     monkeypatch.chdir(tmp_path / "here")
-    words = ["--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
+    words = ["--recipe", "quick", "--method=log-mean", "--epochs", "1", "--out", tmp_path / "run"]
     assert majority("train", "bags.csv", *words)[0] == 0
     monkeypatch.chdir(tmp_path)
     assert majority("report", "run")[0] == 0
@@ -146,7 +147,7 @@ def test_a_folder_that_was_moved_with_its_files_goes_on(majority, tmp_path, monk
     rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.01 * row}" for bag in range(20) for row in range(3)]
     (tmp_path / "old").mkdir()
     (tmp_path / "old/bags.csv").write_text("\n".join(["bag,bag_label,f0", *rows]) + "\n")
-    words = ["train", "bags.csv", "--recipe", "quick", "--epochs", "1", "--out", "run"]
+    words = ["train", "bags.csv", "--recipe", "quick", "--method=log-mean", "--epochs", "1", "--out", "run"]
     monkeypatch.chdir(tmp_path / "old")
     assert majority(*words)[0] == 0
     (tmp_path / "old").rename(tmp_path / "new")

@@ -28,7 +28,7 @@ def make_fields(path=None, bags=90, seed=0):
 
 
 def train_quick(source, **options):
-    return train(source, recipe="quick", settings=SETTINGS, device="cpu", verbose=False, **options)
+    return train(source, recipe="quick", method="log-mean", settings=SETTINGS, device="cpu", verbose=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_a_method_that_cannot_follow_them_says_so_before_it_starts(trained, majo
 def test_the_estimator_takes_them():
     table = make_fields()
     X, y, groups, weights = table[["red", "green", "blue"]], table["bag_label"], table["bag"], table["weight"]
-    model = MajorityLabelClassifier(recipe="quick", epochs=30, random_state=0)
+    model = MajorityLabelClassifier(recipe="quick", method="log-mean", epochs=30, random_state=0)
     model.fit(X, y, groups, instance_weights=weights)
     assert (model.predict(X) == table["label"]).mean() > 0.9
     assert model.score(X, y, groups, weights) > 0.9 > model.score(X, y, groups)

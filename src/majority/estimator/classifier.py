@@ -49,7 +49,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5
     >>> bags = np.repeat(np.arange(10), 3)
-    >>> model = MajorityLabelClassifier(recipe="quick", random_state=0).fit(X, y, groups=bags)
+    >>> model = MajorityLabelClassifier("adjusted-mean", recipe="quick", random_state=0).fit(X, y, groups=bags)
     >>> model.predict([[0.0], [9.0]]).tolist(), model.score(X, y, groups=bags)
     (['low', 'high'], 1.0)
 
@@ -65,7 +65,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     {'epochs': 30}
 
     The training is that of a recipe, as in `majority.train`: the default for vectors is `census`, which trains several
-    networks; `quick` trains one, once, which is faster and less accurate. Parameters that are None are the recipe's;
+    networks; `quick` is faster and less accurate: one network or, if no method is named, the best of a linear model, a
+    forest and a network. Parameters that are None are the recipe's;
     `settings` has all others by name.
 
     `validation_fraction` of the bags is held out, and the epoch with their lowest loss is kept. Nothing is held out if

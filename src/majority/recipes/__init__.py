@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
-from . import census, forest, mpem, single
+from . import census, forest, mpem, quick, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .running import Trained, run_again, run_stages, temporary_files
@@ -53,9 +53,9 @@ class Recipe:
     name: str
     stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training
     about: str = ""
-    plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
+    plan: Callable[[TaskInfo], Plan] = single.plan  # the settings that are changed by name
     methods: tuple[str, ...] = ()  # that it works with, the default first; (): all
-    losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
+    losses: Callable[[TaskInfo], tuple[str, ...]] = lambda task: ()  # the methods that it weighs if none is named
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
     uses_instance_labels: bool = True  # whether its stages learn the `training_labels` that bags may have
 
@@ -74,13 +74,17 @@ class Recipe:
 
     def task_for(self, task: TaskInfo, method: str, build: Callable[..., Model]) -> TaskInfo:
         """The task with what this method adds; `build` is a `model_builder`."""
-        background = build().spec.background
-        losses = self.losses if self.resolve_method(method) == AUTO else ()
-        return task._replace(finds_share=background is not None and background.share is None, losses=losses)
+        spec, losses = build().spec, self.losses(task) if method == AUTO else ()
+        finds_share = spec.background is not None and spec.background.share is None
+        return task._replace(finds_share=finds_share, own_module=spec.backbone is None, losses=losses)
 
-    def resolve_method(self, name: str) -> str:
-        """What `auto` stands for: itself if this recipe weighs several losses, else its default method."""
-        return name if name != AUTO or self.losses else (*self.methods, DEFAULT_METHOD)[0]
+    def resolve_method(self, name: str, task: TaskInfo) -> str:
+        """What `auto` stands for: itself if this recipe weighs what several learn, else its default method."""
+        return name if self.losses(task) else self.first_method(name)
+
+    def first_method(self, name: str) -> str:
+        """Of the first network."""
+        return name if name != AUTO else (*self.methods, DEFAULT_METHOD)[0]
 
     def check_method(self, name: str) -> None:
         if name != AUTO and METHODS.find(name).name not in (self.methods or METHODS):
@@ -96,12 +100,12 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", plan=single.quick),
+    Recipe("quick", quick.stages, losses=quick.losses),
     Recipe("paper", plan=single.paper),
     Recipe("augmented", plan=single.augmented),
     Recipe("mpem", mpem.stages, plan=mpem.plan, methods=mpem.METHODS, uses_instance_labels=False),
     Recipe("forest", forest.stages, plan=forest.plan, methods=(forest.METHOD,), uses_instance_labels=False),
-    Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
+    Recipe("census", census.stages, plan=census.plan, losses=lambda task: LOSSES, refits_by_default=True),
 ):
     register(replace(recipe, about=ABOUT[recipe.name]))
 
@@ -122,9 +126,7 @@ def model_builder(
 
     The statistics of the instances are computed only once.
     """
-    recipe = RECIPES[plan.recipe]
-    named = recipe.resolve_method(method)
-    first = recipe.losses[0] if named == AUTO else named
+    first = RECIPES[plan.recipe].first_method(method)
 
     def build(seed: int = 0, method: str | None = None) -> Model:
         network = plan.backbone if backbone is None else copy.deepcopy(backbone)
@@ -143,7 +145,7 @@ def train_by_plan(run: Run, method: str, chosen: Trained | None = None) -> Train
     no instance labels, unless the method is a reference method.
     """
     recipe = RECIPES[run.plan.recipe]
-    sees_all = sees_instance_labels(recipe.resolve_method(method))
+    sees_all = sees_instance_labels(recipe.first_method(method))
     if not sees_all:
         train = run.train.without_instance_labels()
         run = replace(run, train=train, val=train if run.val is run.train else run.val.without_instance_labels())

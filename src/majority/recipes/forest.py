@@ -37,7 +37,7 @@ def plan(task: TaskInfo) -> Plan:
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     if not task.vectors:
         raise InputError("recipe forest needs vectors, these instances are images: use quick, or features of a network")
-    return [Stage("training", plan.training, start=_grow, train=_judge)]
+    return [Stage("training", plan.training, start=grow, train=judge)]
 
 
 def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float = 0.0) -> Model:
@@ -73,12 +73,11 @@ def baseline(train: Bags, bags: Bags, device: str = "auto") -> dict[str, str | f
 # ---------------------------------------------------------------------- the stage
 
 
-def _grow(run: Run) -> Model:
-    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
-    return from_first(lambda: grow_model(run.train, judges, run.plan.training.seed, run.remaining_wrong))
+def grow(run: Run) -> Model:
+    return from_first(lambda: grow_model(run.train, run.judges, run.plan.training.seed, run.remaining_wrong))
 
 
-def _judge(run: Run, model: Model) -> Fitted:
+def judge(run: Run, model: Model) -> Fitted:
     """The figures of its only epoch: the mean loss of the labels, and the share of bags that are right by count."""
     start, record = time.perf_counter(), {"epoch": 0, "learning_rate": 0.0}
     device = choose_device(run.device)

@@ -35,7 +35,9 @@ class TaskInfo(NamedTuple):
     every_class_wins: bool = True  # every class but a background is the label of a bag, and one of two
     plain_labels: bool = True  # every label names one class and no runner-up, and there is no background
     finds_share: bool = False  # there is a background class, and its share of the instances is not known
-    losses: tuple[str, ...] = ()  # the methods whose losses are weighed; none if one method is named
+    instance_labels: bool = False  # training learns the labels of some instances
+    own_module: bool = False  # the backbone is a module of the user
+    losses: tuple[str, ...] = ()  # the methods that are weighed; none if one method is named
 
     @classmethod
     def of(cls, train: Bags, source: str = "", on_gpu: bool = False, **known: Any) -> TaskInfo:
@@ -50,6 +52,7 @@ class TaskInfo(NamedTuple):
             labelled_bags=int(train.bag_labels.known.sum()),
             every_class_wins=bool(counts.min() > 0 and counts.sum() > len(counts)),
             plain_labels=train.background is None and not train.bag_labels.kinds - {WINNER},
+            instance_labels=train.training_labels is not None,
         )
 
     @property

@@ -13,7 +13,7 @@ import torch
 
 from ..errors import InputError
 from ..fields import from_json
-from ..files import read_json, read_lines, write_json
+from ..files import read_json, read_lines, write_json, write_lines
 from ..nn.model import Model
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..training.callbacks import Fitted
@@ -203,6 +203,8 @@ def _write(folder: Path | None, result: Result) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if result.model is not None:
             write_weights(folder / WEIGHTS, result.model.state_dict())
+        if result.fitted is not None:
+            write_lines(folder / METRICS, result.fitted.history)  # of a training that is not one of epochs, too
         write_json(folder / OUTCOME, result.fitted.outcome if result.fitted else {"chosen": result.about})
         (folder / CHECKPOINT).unlink(missing_ok=True)
 

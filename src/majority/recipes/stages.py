@@ -137,6 +137,11 @@ class Run:
         return self.results[stage].about
 
     @property
+    def judges(self) -> list[Bags]:
+        """The labelled validation bags, if there are such beside the training bags."""
+        return [] if self.epochs is not None or self.val is self.train else [self.val.with_labels()]
+
+    @property
     def validation_labels(self) -> int:
         """How many validation bags have a label: not all of them, if wrong labels have been left out."""
         return int(self.val.bag_labels.known.sum())

@@ -177,7 +177,7 @@ def with_short_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 class Method(Part):
     title: ClassVar[str] = "Method and recipe"
     method: Annotated[Name, USUAL] = AUTO
-    """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
+    """See `majority list`; auto: several, weighed by the bags (census, and quick for vectors), or adjusted-mean."""
     recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE
     """How to train; see `majority list`."""
     method_options: dict[str, Any] = Field(default_factory=dict)

@@ -34,7 +34,7 @@ from ..version import __version__
 from .config import RunConfig
 from .data import path_of, read_data, write_trained
 from .folder import has_started, open_run, read_config, run_lock
-from .plan import Planned, builder, check_config, log_start, plan_run, resolve, title_of
+from .plan import Planned, builder, check_config, log_start, plan_run, resolve, task_of, title_of, with_method
 from .record import OF_MACHINE, RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
 from .report.about import REPORT
@@ -109,7 +109,8 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     check_config(config)
     if not has_started(folder):
         return None
-    before, asked = read_config(folder), resolve(config)
+    before = read_config(folder)
+    asked = with_method(resolve(config), task_of(before))
     refit = before.refit if asked.refit is None else asked.refit
     changed = {"run": asked, "refit": refit, "source_path": path_of(config.bags)}
     check_same_run(folder, before, before.model_copy(update=changed))

@@ -28,7 +28,7 @@ from .record import CONFIG, Environment, PlanRecord, RunRecord
 class Planned(NamedTuple):
     """Everything that training needs, checked."""
 
-    config: RunConfig  # see `resolve`
+    config: RunConfig  # see `resolve` and `with_method`
     data: Data
     plan: Plan
     task: TaskInfo
@@ -54,10 +54,13 @@ def adapt(plan: Plan, config: RunConfig) -> Plan:
 
 
 def resolve(config: RunConfig) -> RunConfig:
-    """The same run with what its recipe, its method and its files stand for."""
-    recipe = find_recipe(config.recipe)
-    names = {"recipe": recipe.name, "method": recipe.resolve_method(config.method)}
-    return with_files(config.model_copy(update=names))
+    """The same run with what its recipe and its files stand for."""
+    return with_files(config.model_copy(update={"recipe": find_recipe(config.recipe).name}))
+
+
+def with_method(config: RunConfig, task: TaskInfo) -> RunConfig:
+    """The same run with what its method stands for."""
+    return config.model_copy(update={"method": find_recipe(config.recipe).resolve_method(config.method, task)})
 
 
 def check_config(config: RunConfig) -> None:
@@ -85,7 +88,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
     task = TaskInfo.of(train, kind, on_gpu, **known_of(kind))
     if not task.vectors and not on_gpu:
         keep_freed_memory()
-    recipe = find_recipe(config.recipe)
+    recipe, config = find_recipe(config.recipe), with_method(config, task)
     plan = adapt(recipe.plan_for(task), config)
     build = builder(plan, config, train)
     stages = recipe.stages(recipe.task_for(task, config.method, build), plan)

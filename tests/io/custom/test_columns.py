@@ -8,7 +8,7 @@ import pytest
 
 from majority import Classifier, load_source
 
-TRAIN = ("--recipe", "quick", "--epochs", 1, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--method", "adjusted-mean", "--epochs", 1, "--device", "cpu")
 SITES = ["north", "south", "west"]
 
 

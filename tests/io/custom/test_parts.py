@@ -9,7 +9,7 @@ from majority import Bags, InputError, load_source
 from majority.data.joining import join
 from majority.io import CustomBags
 
-TRAIN = ("--recipe", "quick", "--epochs", 2, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--method", "adjusted-mean", "--epochs", 2, "--device", "cpu")
 
 
 def custom_bags(bags=40, groups=None, split=None):

@@ -6,7 +6,7 @@ import pytest
 
 from majority import InputError, load_source
 
-TRAIN = ("--recipe", "quick", "--epochs", 1, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--method", "adjusted-mean", "--epochs", 1, "--device", "cpu")
 
 
 def parquet_folder(table, place):

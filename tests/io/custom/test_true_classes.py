@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from majority import load_source
 
-TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--method", "adjusted-mean", "--epochs", 3, "--device", "cpu")
 SPLITS = ["train", "train", "train", "train", "val", "val", "test", "test"]
 
 

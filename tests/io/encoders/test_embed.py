@@ -31,7 +31,9 @@ def embedded(majority, onnx_file, manifest, tmp_path_factory):
     shutil.copy(onnx_file, model)
     code, _, err = majority("embed", manifest, "--model", model, *OPTIONS, "--out", folder / "features")
     assert code == 0, err
-    code, _, err = majority("train", folder / "features", "--recipe", "quick", "--epochs", 8, "--out", folder / "run")
+    code, _, err = majority(
+        "train", folder / "features", "--recipe", "quick", "--method=log-mean", "--epochs", 8, "--out", folder / "run"
+    )
     assert code == 0, err
     return folder
 

@@ -15,7 +15,7 @@ from majority.recipes.census.members import (
     fit_linear,
     grow_forest,
     label_probabilities,
-    linear_member,
+    linear_models,
     predict_linear,
 )
 from majority.recipes.census.pooling import LabelledRows, add_labels, evidence, find_pool, label_scores, log_likelihoods
@@ -74,7 +74,7 @@ def test_columns_that_vary_much_are_trusted_first_by_some_linear_models():
     informative = 30 * (np.eye(CLASSES)[true] + 0.3 * rng.normal(size=(len(true), CLASSES)))
     instances = np.column_stack([informative, rng.normal(size=(len(true), 300))]).astype(np.float32)
     bags = Bags(instances, np.arange(len(true)), np.arange(0, len(true) + 1, SIZE), labels, ["a", "b", "c"])
-    found = linear_member(Table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
+    _, found = linear_models(Table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
     right = [(part.argmax(dim=1).numpy() == true).mean() for part in found]
     assert max(right[len(right) // 2 :]) > max(right[: len(right) // 2]) + 0.02
 

@@ -161,7 +161,7 @@ def test_maps_and_images_show_no_accuracy(majority, folder, opened, tmp_path):
             Image.fromarray((rng.integers(0, 60, (8, 8, 3)) + 190 * light).astype("uint8")).save(path)
             lines.append((number, "ab"[number % 2], path.name, 10 * i, number))
     source = write(tmp_path / "mine.csv", ["bag", "bag_label", "path", "x", "y"], lines)
-    words = ["--recipe", "quick", "--epochs", "2", "--out", tmp_path / "run"]
+    words = ["--recipe", "quick", "--method", "adjusted-mean", "--epochs", "2", "--out", tmp_path / "run"]
     assert majority("train", source, *words)[0] == 0
     Image.fromarray(np.zeros((16, 16), "uint8")).save(tmp_path / "0-0.png")
     new = write(tmp_path / "new.csv", ["bag", "path", "x", "y"], [(line[0], *line[2:]) for line in lines[:24]])

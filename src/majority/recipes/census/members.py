@@ -143,18 +143,32 @@ def predict_linear(weights: Tensor, instances: Tensor) -> Tensor:  # (d + 1, C),
     return (instances @ weights[:-1] + weights[-1]).softmax(dim=1)
 
 
-def linear_member(table: Table) -> list[Tensor]:
-    """(n, C) predictions of each loss and ridge, by standardised columns, and by columns as they are but for one common
-    scale: there the ridge spares those that vary most, such as a position beside the columns of an embedding."""
+def linear_member(table: Table, wrong: float) -> tuple[Tensor, Tensor]:
+    """Models of each loss and ridge as one, which is linear, too: its weights (d + 1, C), the last row of which is
+    added, and what its parts predict for bags that they have not seen, (n, C)."""
+    models, predicted = linear_models(table)
+    pool = find_pool(predicted, table.everything, wrong)
+    weights = torch.einsum("m,mdc->dc", torch.tensor(pool.weights, dtype=torch.float32), torch.stack(models))
+    weights[-1] += torch.tensor(pool.offsets)
+    return weights, pool.join(predicted)
+
+
+def linear_models(table: Table) -> tuple[list[Tensor], list[Tensor]]:
+    """For each loss and ridge, the mean weights (d + 1, C) of the models of all folds, and their predictions (n, C): by
+    standardised columns, and by columns as they are but for one common scale. There the ridge spares those that vary
+    most, such as a position beside the columns of an embedding."""
     classes = len(table.bags.classes)
     found: list[Tensor] = []
+    predicted: list[Tensor] = []
     for scales in (torch.ones_like(table.scales), table.scales):
         back = torch.cat([scales, torch.ones(1)]).unsqueeze(1)
         for loss in LOSSES:
             of_folds = [fit_linear(table.instances * scales, known, classes, loss) for known in table.training]
             for models in zip(*of_folds, strict=True):
-                found.append(table.cross_fit([partial(predict_linear, weights * back) for weights in models]))
-    return found
+                of_columns = [weights * back for weights in models]
+                found.append(torch.stack(of_columns).mean(dim=0))
+                predicted.append(table.cross_fit([partial(predict_linear, weights) for weights in of_columns]))
+    return found, predicted
 
 
 # ---------------------------------------------------------------------- a forest

@@ -105,15 +105,20 @@ def find_pool(members: Sequence[Tensor], labelled: LabelledRows, wrong: float = 
     is left out: together, both may explain them equally well.
     """
     known = torch.stack([_at_least(member[labelled.rows]).log() for member in members])
-    losses = (
-        [_fit(torch.ones(1), member.unsqueeze(0), labelled, wrong)[1] for member in known] if len(known) > 1 else [0.0]
-    )
-    prior = (-DISCOUNT * torch.tensor(losses)).softmax(dim=0)
+    alone = [evidence_for(member, labelled, wrong) for member in members] if len(members) > 1 else [0.0]
+    prior = (DISCOUNT * torch.tensor(alone)).softmax(dim=0)
     kept = prior > SMALLEST_WEIGHT
     pool, _ = _fit(prior[kept], known[kept], labelled, wrong)
     weights = torch.zeros(len(known), dtype=torch.float64)
     weights[kept] = torch.tensor(pool.weights, dtype=torch.float64)
     return Pool(weights.tolist(), pool.offsets)
+
+
+def evidence_for(member: Tensor, labelled: LabelledRows, wrong: float = 0.0) -> float:
+    """The evidence of all labels for a member (n, C) alone, with its best temperature and offsets, less what their
+    priors cost."""
+    known = _at_least(member[labelled.rows]).log().unsqueeze(0)
+    return -_fit(torch.ones(1), known, labelled, wrong)[1]
 
 
 def _fit(prior: Tensor, log_probs: Tensor, labelled: LabelledRows, wrong: float) -> tuple[Pool, float]:

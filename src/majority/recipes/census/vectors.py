@@ -94,8 +94,7 @@ def _pool(run: Run) -> tuple[Tensor, dict[str, Any]]:
 
 def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
     """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
-    judges = [] if run.epochs is not None or run.val is run.train else [run.val.with_labels()]
-    table = Table(learned_bags(run), judges, _fresh(run, 0).normalise, run.plan.training.seed)
+    table = Table(learned_bags(run), run.judges, _fresh(run, 0).normalise, run.plan.training.seed)
     members = from_first(lambda: _linear_and_forest(run, table))
     soft_labels = from_first(lambda: _soft_labels(run, table, members))[0]
     members.append(table.cross_fit([_network(run, table, fold, soft_labels) for fold in range(FOLDS)]))
@@ -110,11 +109,10 @@ def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
 
 def _linear_and_forest(run: Run, table: Table) -> list[Tensor]:
     """What linear models and a forest say about all instances."""
-    linear = linear_member(table)
-    pooled = find_pool(linear, table.everything, run.remaining_wrong).join(linear)
+    _, linear = linear_member(table, run.remaining_wrong)
     _, correction, corrected = forest_member(table, run.plan.training.seed, run.remaining_wrong)
     run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
-    return [pooled, corrected]
+    return [linear, corrected]
 
 
 def _soft_labels(run: Run, table: Table, members: list[Tensor]) -> tuple[Tensor, Pool]:
