@@ -24,13 +24,7 @@ CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 SCREEN = {"width": 1280, "height": 800}
 SMALL_FOREST, WHOLE_FOREST = (3, (0.5,), (0.5,)), {}  # numbers of trees, strengths and signals of corrections
-WHOLE_FORESTS = (
-    "test_forest.py",
-    "test_members.py",
-    "test_quick.py",
-    "test_census_of_vectors.py",
-    "test_distributed.py",
-)
+WHOLE_FORESTS = ("forest", "quick", "members", "census_of_vectors", "distributed")  # test_NAME.py
 
 
 # Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
