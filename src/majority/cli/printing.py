@@ -94,7 +94,9 @@ def print_result(result: dict[str, Any]) -> None:
     from ..run.report.about import able
 
     figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
-    print_figures(figures, f"test bags of fold {result['fold']}" if result["test"] else bags)
+    is_one_of_folds = result["scenario"] is not None or result["data"].get("folds") is not None
+    tested = f"test bags of fold {result['fold']}" if is_one_of_folds else "test bags"
+    print_figures(figures, tested if result["test"] else bags)
     if not result["test"]:
         log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
     if recall := result.get("class_recall"):

@@ -33,9 +33,10 @@ def no_learning_warning(figures: Mapping[str, Any]) -> str | None:
         return None
     few = baseline < 1 <= needed
     what = "too few bags to show whether the model has learned" if few else "no evidence that the model has learned"
+    alone = " by the method itself" * (figures["method_bag_accuracy"] > figures["bag_accuracy"])
     return (
-        f"{what}: {_percent(accuracy)} of {bags:,} bags are predicted correctly, and {_percent(baseline)} by always "
-        "predicting the most frequent label; more bags, or bags with clearer majorities, help most"
+        f"{what}: {_percent(accuracy)} of {bags:,} bags are predicted correctly{alone}, and {_percent(baseline)} by "
+        "always predicting the most frequent label; more bags, or bags with clearer majorities, help most"
     )
 
 

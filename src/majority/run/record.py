@@ -110,7 +110,7 @@ class Epoch(Fields):
 
     epoch: Number
     train_loss: float
-    train_bag_accuracy: Share
+    train_bag_accuracy: Share = 0  # of a training that learns bag labels
     val_loss: float = 0
     val_bag_accuracy: Share = 0
 

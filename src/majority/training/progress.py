@@ -24,6 +24,8 @@ class Progress(Callback):
 
     def on_fit_start(self, title: str | None, done: int, total: int) -> None:
         self.title, self.total = title or "", self.epochs or total
+        if self.trained == 0:
+            self.started = time.monotonic()
         self._show(self.before + done, "")
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:

@@ -111,9 +111,10 @@ class Steps:
         record = {
             "epoch": epoch,
             "train_loss": loss / self.bags_per_epoch,
-            "train_bag_accuracy": min(1.0, right / self.labelled_per_epoch),
             "learning_rate": rate,
         }
+        if self.objective.uses_bag_labels:  # else the bags of a step need not be those of the run
+            record["train_bag_accuracy"] = min(1.0, right / self.labelled_per_epoch)
         if self.val_bags:
             record |= {"val_loss": val_loss / self.val_bags, "val_bag_accuracy": val_right / self.val_bags}
         return record

@@ -16,13 +16,13 @@ from majority.run.report.figures import dot_plot, instance_map, learning_curves,
 @pytest.mark.parametrize("epochs", [1, 7])
 def test_learning_curves_have_two_lines_and_a_dot_at_the_kept_epoch(epochs):
     line = np.linspace(3, 0.1, epochs).tolist()
-    drawn = ElementTree.fromstring(learning_curves("Loss", line, line, epochs))
+    drawn = ElementTree.fromstring(learning_curves("Loss", {"training": line, "validation": line}, epochs))
     lines = [line.get("points").split() for line in drawn.findall("polyline")]
     assert [len(points) for points in lines] == [epochs] * 2
     (dot,) = drawn.findall("circle")
     assert float(dot.get("cx")) == pytest.approx(float(lines[0][-1].split(",")[0]), abs=0.1)
     assert dot[0].text == f"kept epoch {epochs}: {line[-1]:.4g}"
-    percent = learning_curves("Accuracy", [0.4, 0.6], [0.5, 0.5], 1, percent=True)
+    percent = learning_curves("Accuracy", {"training": [0.4, 0.6], "validation": [0.5, 0.5]}, 1, percent=True)
     assert {"0%", "100%"} <= set(re.findall(r">([^<>]*)</text>", percent))
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from .blocks import macros
 
 
-def learning_curves(
-    title: str, training: Sequence[float], validation: Sequence[float], kept: int, percent: bool = False
-) -> str:
-    """Two lines over the epochs from 1, and a dot at the epoch that was kept; `percent` for values from 0 to 1."""
-    values, last = [*training, *validation], len(training)
+def learning_curves(title: str, curves: Mapping[str, Sequence[float]], kept: int, percent: bool = False) -> str:
+    """Lines over the epochs from 1, and a dot at the epoch that was kept; `percent` for values from 0 to 1."""
+    lines = {name: values for name, values in curves.items() if values}
+    values, last = [value for of_line in lines.values() for value in of_line], max(map(len, lines.values()))
     ticks = np.linspace(0, 1, 6).tolist() if percent else nice_ticks(min(*values, 0), max(values))
 
     def x(epoch: float) -> float:
@@ -27,7 +26,6 @@ def learning_curves(
         return 212 - 178 * (value - ticks[0]) / (ticks[-1] - ticks[0])
 
     epochs = sorted({1, *(int(tick) for tick in nice_ticks(0, last) if 1 <= tick <= last)})
-    lines = {"training": training, "validation": validation}
     return macros("blocks").curves(title, lines, kept, x, y, epochs, ticks, percent)
 
 

@@ -172,8 +172,12 @@ def _curves(history: list[dict[str, Any]], result: dict[str, Any], own: bool) ->
 
     drawings, kept = [], result["best_epoch"] + 1
     for title, name in (("Loss per bag", "loss"), ("Bag accuracy", "bag_accuracy")):
-        training, validation = ([epoch[f"{part}_{name}"] for epoch in history] for part in ("train", "val"))
-        drawings.append(learning_curves(title, training, validation, kept, percent=name != "loss"))
+        lines = {"training": "train", "validation": "val"}
+        curves = {
+            line: [epoch[f"{part}_{name}"] for epoch in history if f"{part}_{name}" in epoch]
+            for line, part in lines.items()
+        }
+        drawings.append(learning_curves(title, curves, kept, percent=name != "loss"))
     stages = [*result.get("stages", {}).values()]
     soft_labels = bool(stages) and "train_loss" in stages[-1]  # such a stage keeps its last epoch
     return macros("run").history(drawings, soft_labels, own)
