@@ -148,7 +148,7 @@ def linear_member(table: Table, wrong: float) -> tuple[Tensor, Tensor]:
     added, and what its parts predict for bags that they have not seen, (n, C)."""
     models, predicted = linear_models(table)
     pool = find_pool(predicted, table.everything, wrong)
-    weights = torch.einsum("m,mdc->dc", torch.tensor(pool.weights, dtype=torch.float32), torch.stack(models))
+    weights = torch.tensordot(torch.tensor(pool.weights).to(models[0]), torch.stack(models), dims=1)
     weights[-1] += torch.tensor(pool.offsets)
     return weights, pool.join(predicted)
 
