@@ -82,6 +82,16 @@ def test_a_special_file_is_one_message_at_once(finished, majority, tmp_path, mon
     assert len((err or out).splitlines()) <= 6
 
 
+def test_a_history_that_ends_before_the_kept_epoch_is_one_message(finished, majority, tmp_path):
+    shutil.copytree(finished, tmp_path / "copy")
+    result = tmp_path / "copy/run/result.json"
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"best_epoch": 3, "epochs": 4}))
+    code, _, err = majority("report", tmp_path / "copy/run")
+    assert code == 2
+    assert "metrics.jsonl" in err
+    assert len(err.splitlines()) == 1
+
+
 def test_special_files_are_named(tmp_path):
     server = socket.socket(socket.AF_UNIX)
     monkey = tmp_path / "s"

@@ -237,9 +237,11 @@ def read_result(folder: Path) -> dict[str, Any]:
     return content
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl."""
+def read_history(path: Path, kept: int = 0) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl, at least as many as the epoch that was `kept`."""
     lines = read_lines(path)
+    if lines and len(lines) < kept:
+        raise InputError(f"{path} has {len(lines)} epochs, and epoch {kept} of the run was kept: {CURE}")
     for number, line in enumerate(lines, start=1):
         from_file(Epoch, line, f"{path}, line {number}")
     return lines

@@ -110,7 +110,8 @@ def write_report(
     facts = card_facts(record, result, classifier)
     of_run = html.run(facts, record, classifier.model.spec.backbone, result, rows, command)
     shown += [Section("run", "Run", "The run", of_run)]
-    shown += [Section("curves", "Curves", "Learning curves", _curves(read_history(folder / METRICS), result, own))]
+    history = read_history(folder / METRICS, result["best_epoch"] + 1)
+    shown += [Section("curves", "Curves", "Learning curves", _curves(history, result, own))]
     write_text(path, page("run", title, shown))
     if own:
         write_model_card(folder, facts, result, parts)

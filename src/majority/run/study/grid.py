@@ -89,7 +89,7 @@ def read_request(study: Path) -> StudyRecord | None:
 
 def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> list[str]:
     """The cells that have no result yet."""
-    finished = {result.get("cell") for result in results}
+    finished = {str(result.get("cell")) for result in results}
     return [] if request is None else [cell for cell in request.cells if cell not in finished]
 
 

@@ -107,7 +107,7 @@ def setting_of(result: Result) -> Setting:
 def _changes_of_plan(result: Result) -> list[str]:
     """The settings of the result's plan that differ from those of its recipe."""
     recipe = RECIPES.get(result["recipe"])
-    noted = result.get("task", {"source": source_name(result)})
+    noted = {"source": source_name(result)} | (result.get("task") or {})
     noted = known_of(noted["source"]) | noted
     known = {name: noted[name] for name in TaskInfo._fields if name in noted}
     task = from_json(TaskInfo, known, "a task in a line of results", CURE)
