@@ -94,7 +94,7 @@ def print_result(result: dict[str, Any]) -> None:
     from ..run.report.about import able
 
     figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
-    is_one_of_folds = result["scenario"] is not None or result["data"].get("folds") is not None
+    is_one_of_folds = result.get("scenario") or result.get("data", {}).get("folds")
     tested = f"test bags of fold {result['fold']}" if is_one_of_folds else "test bags"
     print_figures(figures, tested if result["test"] else bags)
     if not result["test"]:

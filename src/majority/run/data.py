@@ -181,7 +181,9 @@ def in_first_training(config: RunConfig, parts: Parts, source: Source) -> Parts:
     if config.instance_labels is None:
         return parts
     if config.answers is None:
-        per_class = None if config.instance_labels == ALL else int(config.instance_labels)
+        per_class = None if config.instance_labels == ALL else config.instance_labels
+        if isinstance(per_class, str):
+            raise InputError(f"instance_labels {per_class}: its answers are missing: train again")
         train = use_instance_labels(parts.train, per_class, config.bags.data_seed)
     else:
         everything = [source.bags] if isinstance(source, CustomBags) else [*parts.present().values()]

@@ -95,7 +95,7 @@ def setting_of(result: Result) -> Setting:
     changes = [_format_setting(name, value) for name, value in method.items() if f"option.{name}" not in varied]
     if result.get("background_share") is not None:
         changes.append(_format_setting("background_share", result["background_share"]))
-    kind = (result.get("task") or {}).get("source")
+    kind = str((result.get("task") or {}).get("source"))
     if kind in known_sources() and kind != result["source"]:
         changes.append(f"like {kind}")
     changes += _changes_of_plan(result)
