@@ -108,7 +108,7 @@ def _changes_of_plan(result: Result) -> list[str]:
     """The settings of the result's plan that differ from those of its recipe."""
     recipe = RECIPES.get(result["recipe"])
     noted = {"source": source_name(result)} | (result.get("task") or {})
-    noted = known_of(noted["source"]) | noted
+    noted = known_of(str(noted["source"])) | noted  # whatever is wrong with a task is said below
     known = {name: noted[name] for name in TaskInfo._fields if name in noted}
     task = from_json(TaskInfo, known, "a task in a line of results", CURE)
     usual, changes = None if recipe is None else recipe.plan_for(task), []
