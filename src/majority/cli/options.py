@@ -93,11 +93,10 @@ def with_file(path: Path | None, given: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"--config {path}: {error}: correct it") from None
     full = {short: name for name, short in IN_COMMAND.items()}
     options = {full.get(key, key).replace("-", "_"): value for key, value in content.items()}
+    told = {*map(plan_setting, given), *given.get("settings", ())}
+    merged = {name: value for name, value in options.items() if plan_setting(name) not in told} | given
     for name, value in options.items():
         if isinstance(value, dict) and isinstance(given.get(name, {}), dict):
-            of_file = {key: None if item == NULL else item for key, item in flatten(value).items()}
-            replaced = {*map(plan_setting, given)} if name == "settings" else set()
-            options[name] = {key: item for key, item in of_file.items() if key not in replaced} | given.get(name, {})
-    return {name: of for name, of in options.items() if plan_setting(name) not in given.get("settings", ())} | {
-        name: of for name, of in given.items() if not isinstance(options.get(name), dict)
-    }
+            of_file = {key: None if item == NULL else item for key, item in flatten(value).items() if key not in told}
+            merged[name] = of_file | given.get(name, {})
+    return merged

@@ -1,15 +1,14 @@
-"""`majority train` and `majority config`."""
+"""Commands that train: train, config, study."""
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .app import ConfigFile, Flag, Source, command, tell_how_to_continue
-from .printing import log, print_folds, print_next, print_result
+from .app import ConfigFile, Source, command, tell_how_to_continue
+from .printing import end_study, log, print_folds, print_next, print_result
 
 if TYPE_CHECKING:
     from ..run.config import Machine, RunConfig
@@ -64,18 +63,37 @@ def _describe(source: str | None, config: Path | None, options: dict[str, Any]) 
 
 
 @command("config", "config.TRAIN")
-def show_config(source: Source = None, /, *, schema: Flag = False, config: ConfigFile = None, **options: Any) -> None:
-    """Print the description of a run, with every option, as a file for --config; nothing is trained.
-
-    Args:
-        schema: Print the JSON schema of a --config file, for editors.
-    """
-    from ..run.config import TRAIN, as_toml, json_schema
+def show_config(source: Source = None, /, *, config: ConfigFile = None, **options: Any) -> None:
+    """Print the description of a run, with every option, as a file for --config; nothing is trained."""
+    from ..run.config import as_toml
     from ..run.plan import check_config
 
-    if schema:
-        log(json.dumps(json_schema(TRAIN), indent=2))
-        return
     machine, run = _describe(source, config, options)
     check_config(run)
     log(as_toml(run, machine, {"fold"} if run.all_folds else ()))
+
+
+@command("study", "study_config.STUDY_OPTIONS")
+def study(sources: list[str] | None = None, /, *, config: ConfigFile = None, **options: Any) -> None:
+    """Train every method on every scenario, fold and seed, and print one table.
+
+    If it is interrupted, repeat the command to continue.
+
+    Args:
+        sources: Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds).
+    """
+    from ..run.options import checked
+    from ..run.study_config import OF_RUNS, STUDY_MACHINE, StudyConfig, StudyMachine
+    from .options import with_file
+
+    given = with_file(config, options | ({"sources": sources} if sources else {}))
+    if "sources" not in given:
+        raise InputError("there are no SOURCES: give one or more, in the command or as sources in its --config file")
+    of_machine, of_runs = ({name: given.pop(name) for name in of if name in given} for of in (STUDY_MACHINE, OF_RUNS))
+    machine = checked(StudyMachine, of_machine)
+    described = checked(StudyConfig, given | {"options": of_runs})
+    from ..run.study import run_study
+
+    with tell_how_to_continue(Path(machine.out)):
+        done = run_study(described, machine, log)
+    end_study(done, Path(machine.out), machine.shard)

@@ -12,17 +12,15 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ..data.splitting import MIN_BAGS
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .options import (
-    IN_COMMAND,
     NULL,
     USUAL,
-    Option,
     Part,
     as_words,
     options_of,
@@ -338,14 +336,3 @@ def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) 
 
 def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
-    """The JSON schema of a file for --config."""
-    names = {IN_COMMAND.get(name, name): option for name, option in options.items()}
-    fields: dict[str, Any] = {name: (option.field.rebuild_annotation() | None, None) for name, option in names.items()}
-    model = create_model("config", __config__=ConfigDict(extra="forbid"), source=(str, ...), **fields)
-    schema = model.model_json_schema()
-    for name, option in names.items():
-        schema["properties"][name]["description"] = option.about
-    return schema
