@@ -104,6 +104,13 @@ def test_every_stage_is_reported_once(tmp_path):
     [
         ("choice/outcome.json", "{}", "choice.outcome.json is damaged .*: remove it and run again"),
         ("one/metrics.jsonl", "", "stages.one is damaged .0 epochs in metrics.jsonl.*: remove it and run"),
+        (
+            "one/metrics.jsonl",
+            '{"epoch": -1, "train_loss": 0.5}\n',
+            "one.metrics.jsonl, line 1 is damaged .epoch is -1.*: remove it and run",
+        ),
+        ("one/outcome.json", "{}", "stages.one is damaged .*epoch 0 was kept.*: remove it and run"),
+        ("one/outcome.json", '{"seconds": -1e30}', "one.outcome.json is damaged .seconds.*: remove it and run"),
     ],
 )
 def test_files_of_a_stage_that_were_changed_are_named(tmp_path, file, content, fact):

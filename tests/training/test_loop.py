@@ -98,6 +98,16 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         trained(tmp_path)
 
 
+def test_a_damaged_line_is_named_before_training_goes_on(tmp_path, stop_after):
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, callbacks=[stop_after(2)])
+    lines = (tmp_path / METRICS).read_text().replace('"epoch": 1', '"epoch": null')
+    (tmp_path / METRICS).write_text(lines)
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 2 is damaged \(epoch is null"):
+        trained(tmp_path)
+    assert (tmp_path / METRICS).read_text() == lines
+
+
 def test_patience_stops_after_epochs_without_a_better_loss():
     settings = Settings(epochs=50, batch_bags=8, learning_rate=0.2, schedule="constant", patience=3)
     _, fitted = trained(settings=settings)

@@ -49,7 +49,7 @@ def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] 
         import onnxruntime
         import onnxscript  # noqa: F401  # torch's exporter needs it
     except ImportError as error:
-        cure = "pip install onnx onnxscript onnxruntime"
+        cure = "pip install 'majority[onnx]'"
         raise InputError(f"ONNX export needs the package {error.name}, which is not installed: {cure}") from None
     network = _Probabilities(classifier.model).eval()
     model = _to_onnx(network, spec)

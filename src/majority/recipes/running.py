@@ -13,11 +13,11 @@ import torch
 
 from ..errors import InputError
 from ..fields import from_json
-from ..files import read_json, read_lines, write_json, write_lines
+from ..files import read_json, write_json, write_lines
 from ..nn.model import Model
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..training.callbacks import Fitted
-from ..training.checkpoint import CHECKPOINT, METRICS
+from ..training.checkpoint import CHECKPOINT, METRICS, read_history
 from ..training.distributed import from_first
 from ..training.progress import show_stages
 from .stages import Result, Run, Stage, kept_result
@@ -223,8 +223,8 @@ def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
     result = Result()
     if stage.settings is not None:
         fitted = from_json(Fitted, outcome, place, REMOVE)
-        fitted.history = read_lines(folder / METRICS, REMOVE)
-        if fitted.best_epoch >= fitted.epochs:
+        fitted.history = read_history(folder / METRICS, REMOVE)
+        if not 0 <= fitted.best_epoch < fitted.epochs:
             found = f"{fitted.epochs} epochs in {METRICS}, but epoch {fitted.best_epoch + 1} was kept"
             raise InputError(f"{folder} is damaged ({found}): {REMOVE}")
         result = Result(fitted=fitted)

@@ -1,4 +1,4 @@
-"""What is written in a run folder, as types: config.json, result.json and the lines of metrics.jsonl.
+"""What is written in a run folder, as types: config.json and result.json.
 
 A result has what the recipe adds, and lines of results may be of other versions: fields that are not known are kept.
 """
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError, mo
 
 from ..data.column_encoder import ColumnEncoder
 from ..errors import InputError
-from ..files import CURE, flatten, read_json, read_lines
+from ..files import CURE, flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
 from .config import OPTIONS, Name, RunConfig
@@ -102,17 +102,7 @@ def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> Non
         raise InputError(f"{folder} holds another run ({shown}): choose another --out, or repeat its settings")
 
 
-# ---------------------------------------------------------------------- result.json and metrics.jsonl
-
-
-class Epoch(Fields):
-    """A line of metrics.jsonl; a stage that validates nothing has no val_ fields."""
-
-    epoch: Number
-    train_loss: float
-    train_bag_accuracy: Share = 0  # of a training that learns bag labels
-    val_loss: float = 0
-    val_bag_accuracy: Share = 0
+# ---------------------------------------------------------------------- result.json
 
 
 class Figures(Fields):
@@ -235,16 +225,6 @@ def read_result(folder: Path) -> dict[str, Any]:
     content = read_json(path, cure)
     from_file(RunResult, content, path, cure)
     return content
-
-
-def read_history(path: Path, kept: int = 0) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, at least as many as the epoch that was `kept`."""
-    lines = read_lines(path)
-    if lines and len(lines) < kept:
-        raise InputError(f"{path} has {len(lines)} epochs, and epoch {kept} of the run was kept: {CURE}")
-    for number, line in enumerate(lines, start=1):
-        from_file(Epoch, line, f"{path}, line {number}")
-    return lines
 
 
 def from_file(kind: type[T], content: dict[str, Any], place: str | Path, cure: str = CURE) -> T:

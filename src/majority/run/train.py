@@ -16,13 +16,12 @@ from ..io.in_memory import as_source
 from ..log import no_log
 from ..predict.classifier import Classifier, mean_of
 from ..training.callbacks import Callback
-from ..training.checkpoint import METRICS
+from ..training.checkpoint import METRICS, read_history
 from ..training.distributed import from_first, in_turn, is_first
 from .config import IN_MEMORY, Machine, RunConfig
 from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
 from .options import checked, plain
-from .record import read_history
 from .report.about import REPORT
 
 

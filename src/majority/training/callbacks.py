@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
+
+Seconds = Annotated[float, Ge(0), Le(1e9)]
 
 
 @dataclass
@@ -17,8 +19,8 @@ class Fitted:
     best_epoch: Annotated[int, Ge(-1)] = -1  # counted from 0
     best_loss: float = math.inf
     loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
-    seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
-    capture_seconds: float = 0.0
+    seconds: Seconds = 0.0  # of all epochs, without the one-time capture on a GPU
+    capture_seconds: Seconds = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
 
     @property

@@ -11,21 +11,42 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..fields import from_json
-from ..files import append_line, decode_json, read_lines, write_lines
+from ..files import CURE, append_line, decode_json, read_lines, write_lines
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from . import distributed
 from .callbacks import Callback, Fitted
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 CHECKPOINT_SECONDS, GPU_CHECKPOINT_SECONDS = 1.0, 30.0  # a checkpoint of a short epoch takes longer than the epoch
-CURE = "remove it and run again from the start"
+START_AGAIN = "remove it and run again from the start"
+Share = Annotated[float, Ge(0), Le(1)]
+
+
+class Epoch(NamedTuple):
+    """A line of metrics.jsonl; a stage that validates nothing has no val_ fields."""
+
+    epoch: Annotated[int, Ge(0)]
+    train_loss: float
+    train_bag_accuracy: Share = 0  # of a training that learns bag labels
+    val_loss: float = 0
+    val_bag_accuracy: Share = 0
+
+
+def read_history(path: Path, cure: str = CURE, limit: int | None = None) -> list[dict[str, Any]]:
+    """The first `limit` lines of a metrics.jsonl. They may have more than the fields of an `Epoch`."""
+    lines = read_lines(path, cure, limit)
+    for number, line in enumerate(lines, start=1):
+        known = {name: line[name] for name in Epoch._fields if name in line}
+        from_json(Epoch, known, f"{path}, line {number}", cure)
+    return lines
 
 
 @dataclass
@@ -88,7 +109,7 @@ class RunFiles(Callback):
         records: list[dict[str, Any]] = []
         if (self.folder / CHECKPOINT).exists():
             epochs = load_checkpoint(self.folder / CHECKPOINT, self.state, self.device)
-            records = read_lines(self.folder / METRICS, limit=epochs)
+            records = read_history(self.folder / METRICS, limit=epochs)
             if len(records) < epochs:
                 raise InputError(
                     f"{self.folder} has a checkpoint of {epochs} epochs but {len(records)} in {METRICS}: "
@@ -118,13 +139,13 @@ def load_checkpoint(path: Path, state: TrainingState, device: torch.device) -> i
 
     Everything is checked before anything is restored.
     """
-    tensors, notes = read_weights(path, CURE, str(device))
-    progress = decode_json(notes.get("progress", ""), path, CURE)
+    tensors, notes = read_weights(path, START_AGAIN, str(device))
+    progress = decode_json(notes.get("progress", ""), path, START_AGAIN)
     epochs = progress.pop("epochs", None)
-    fitted = from_json(Fitted, progress, path, CURE)
+    fitted = from_json(Fitted, progress, path, START_AGAIN)
     if not isinstance(epochs, int) or not 0 <= fitted.best_epoch < epochs:
-        raise InputError(f"{path} is damaged (best epoch {fitted.best_epoch} of {epochs}): {CURE}")
-    check_weights(tensors, _expected(tensors, state), path, CURE)
+        raise InputError(f"{path} is damaged (best epoch {fitted.best_epoch} of {epochs}): {START_AGAIN}")
+    check_weights(tensors, _expected(tensors, state), path, START_AGAIN)
     state.restore(tensors)
     state.fitted = fitted
     return epochs

@@ -9,6 +9,7 @@ from scipy.io import savemat
 
 from majority import io as sources
 from majority.errors import InputError
+from majority.io.benchmarks import readers
 
 RNG = np.random.default_rng(0)
 
@@ -141,6 +142,12 @@ def test_bad_mat(save_mat, content, message):
     with pytest.raises(InputError, match=message) as caught:
         sources.load(save_mat(**content))
     assert "mine.mat" in str(caught.value)
+
+
+def test_a_mat_file_that_ends_the_process_of_its_reader(save_mat, monkeypatch):
+    monkeypatch.setattr(readers, "ARRAYS", "import os; os.abort()")
+    with pytest.raises(InputError, match=r"mine\.mat cannot be read .*crashed.*damaged"):
+        sources.load(save_mat(X=images(4, 5, 3, 6), y=np.arange(6) + 1))
 
 
 def test_unknown_names_and_paths(tmp_path):

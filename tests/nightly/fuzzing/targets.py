@@ -52,7 +52,7 @@ def write_seeds(folder: Path) -> list[Target]:
     predict = "predict WORK/run SOURCE --device cpu --out WORK/predicted.csv"
     _train(source, "quick", folder / "run/run")
     _train(source, "quick", folder / "half/run", "on_epoch_end", 2)
-    _train(source, "census", folder / "staged/run", "on_stage_end", 3)
+    _train(source, "census", folder / "staged/run", "on_stage_end", 7)
     _write_study(folder, rng)
     _write_features(folder / "features/features", rng)
     _write_images(folder / "images", rng)
@@ -65,7 +65,7 @@ def write_seeds(folder: Path) -> list[Target]:
         "run run/result.json": ["report WORK/run", train],
         "run run/metrics.jsonl": ["report WORK/run"],
         "run run/best.safetensors": [predict],
-        **{f"half run/{name}": [train] for name in ("config.json", "checkpoint.safetensors")},
+        **{f"half run/{name}": [train] for name in ("config.json", "checkpoint.safetensors", "metrics.jsonl")},
         **{f"staged {name}": [census] for name in _stage_files(folder / "staged")},
         "tables bags.csv": ["check WORK/bags.csv", "predict RUN WORK/bags.csv --device cpu --out WORK/predicted.csv"],
         "tables bags.parquet": ["check WORK/bags.parquet"],
@@ -135,6 +135,8 @@ def _stage_files(folder: Path) -> Iterator[str]:
     stage = min(path.parent for path in folder.glob("run/stages/*/metrics.jsonl"))
     yield from ((stage / name).relative_to(folder).as_posix() for name in ("outcome.json", "metrics.jsonl"))
     yield (stage / "weights.safetensors").relative_to(folder).as_posix()
+    chosen = [place for place in folder.glob("run/stages/*/outcome.json") if '"chosen"' in place.read_text()]
+    yield from (place.relative_to(folder).as_posix() for place in sorted(chosen))
 
 
 def _write_study(folder: Path, rng: np.random.Generator) -> None:

@@ -78,6 +78,20 @@ def test_other_settings_are_refused_before_anything_runs(majority, finished):
 
 
 @pytest.mark.usefixtures("one_process")
+def test_an_edited_result_is_refused_before_anything_is_written(majority, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "study")
+    file = out / "digits/large/naive/fold0/result.json"
+    content = json.loads(file.read_text())
+    content["task"]["finds_share"] = None
+    file.write_text(json.dumps(content))
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    code, _, err = majority(*COMMAND, "--out", out)
+    assert code == 2
+    assert "naive/fold0" in err
+    assert "finds_share" in err
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
 def test_like_says_what_the_images_of_all_sources_show(majority, labelled_set, tmp_path):
     words = ["study", labelled_set(), "--methods", "vote", "--scenarios", "large", "--bags", "12", "--bag-size", "8"]
     words += ["--recipe", "census", "--epochs", "1", "--set", "census.teachers=1", "--jobs", "1"]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...data.bags import Bags
-from ...files import read_json, user_path, write_text
+from ...errors import InputError
+from ...files import CURE, read_json, user_path, write_text
 from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...log import Log, no_log
@@ -15,9 +16,9 @@ from ...predict.classifier import Classifier
 from ...predict.evaluate import predict
 from ...predict.metrics import Margins, class_rates, coverage_note, in_order
 from ...predict.predictions import Predictions
-from ...training.checkpoint import METRICS
+from ...training.checkpoint import METRICS, read_history
 from ..folder import finished_file, is_trained_on, read_config
-from ..record import RESULT, read_history, read_result
+from ..record import RESULT, read_result
 from ..reopen import open_bags, reopen
 from ..review import Review, review_labels
 from . import sections
@@ -110,7 +111,9 @@ def write_report(
     facts = card_facts(record, result, classifier)
     of_run = html.run(facts, record, classifier.model.spec.backbone, result, rows, command)
     shown += [Section("run", "Run", "The run", of_run)]
-    history = read_history(folder / METRICS, result["best_epoch"] + 1)
+    history, kept = read_history(folder / METRICS), result["best_epoch"] + 1
+    if history and len(history) < kept:
+        raise InputError(f"{folder / METRICS} has {len(history)} epochs, and epoch {kept} of the run was kept: {CURE}")
     shown += [Section("curves", "Curves", "Learning curves", _curves(history, result, own))]
     write_text(path, page("run", title, shown))
     if own:

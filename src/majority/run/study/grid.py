@@ -28,7 +28,7 @@ from ..record import CONFIG, from_file
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
-from .results import Result, row_name
+from .results import Result, row_name, setting_of
 from .tables import write_tables
 from .workers import Cell, FinishedCell, run_cells, shard_lock
 
@@ -61,7 +61,9 @@ def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> 
         raise InputError(f"{out} holds a run: choose another folder with --out")
     cells = every_cell if shard is None else shard.take(every_cell)
     for folder, cell in cells:
-        finished_result(cell.config, folder)  # raises if the folder holds a run of other settings
+        result = finished_result(cell.config, folder)  # raises if the folder holds a run of other settings
+        if result is not None:
+            setting_of(result | {"cell": str(folder)})  # raises if its task has been edited
     _check_data(cells)
     with run_lock(out, shard_lock(shard)):
         write_request(config, every_cell, out)

@@ -110,7 +110,8 @@ def _changes_of_plan(result: Result) -> list[str]:
     noted = {"source": source_name(result)} | (result.get("task") or {})
     noted = known_of(str(noted["source"])) | noted  # whatever is wrong with a task is said below
     known = {name: noted[name] for name in TaskInfo._fields if name in noted}
-    task = from_json(TaskInfo, known, "a task in a line of results", CURE)
+    place = f"the task of {result.get('cell', 'a line of results')}"
+    task = from_json(TaskInfo, known, place, "replace it with an intact copy, or remove it and train again")
     usual, changes = None if recipe is None else recipe.plan_for(task), []
     if recipe is not None and usual != recipe.plan_for(task._replace(on_gpu=True)):
         changes.append("on a CPU")
