@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -205,7 +206,8 @@ def _write(folder: Path | None, result: Result) -> None:
             write_weights(folder / WEIGHTS, result.model.state_dict())
         if result.fitted is not None:
             write_lines(folder / METRICS, result.fitted.history)  # of a training that is not one of epochs, too
-        write_json(folder / OUTCOME, result.fitted.outcome if result.fitted else {"chosen": result.about})
+        chosen = {"chosen": result.about, "checksum": _checksum(result.about)}
+        write_json(folder / OUTCOME, result.fitted.outcome if result.fitted else chosen)
         (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
@@ -217,8 +219,8 @@ def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
     (folder / CHECKPOINT).unlink(missing_ok=True)
     outcome = read_json(place, REMOVE)
     if stage.choose:
-        if not isinstance(outcome.get("chosen"), dict):
-            raise InputError(f"{place} is damaged (it has no choice): {REMOVE}")
+        if outcome.get("checksum") != _checksum(outcome.get("chosen")):
+            raise InputError(f"{place} is damaged (its checksum is wrong): {REMOVE}")
         return Result(about=outcome["chosen"]), {}
     result = Result()
     if stage.settings is not None:
@@ -229,6 +231,11 @@ def _read(stage: Stage, folder: Path) -> tuple[Result, Weights] | None:
             raise InputError(f"{folder} is damaged ({found}): {REMOVE}")
         result = Result(fitted=fitted)
     return result, read_weights(folder / WEIGHTS, REMOVE)[0]
+
+
+def _checksum(chosen: Any) -> int:
+    """Of a choice, which can be anything: later stages trust it."""
+    return zlib.crc32(json.dumps(chosen).encode())
 
 
 def temporary_files(folder: Path) -> list[Path]:
