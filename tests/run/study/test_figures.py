@@ -116,6 +116,26 @@ def test_changed_stages_are_changes(cell):
 # ---------------------------------------------------------------------- differences
 
 
+def test_the_best_method_comes_first_and_the_folds_tell_it_apart_or_not(cell):
+    means = {"count": 0.3, "vote": 0.5, "soft-count": 0.5, "supervised": 0.9}
+    noise = {"vote": (0.02, -0.01, 0.01)}
+    cells = [
+        cell(name, mean + more, fold=fold)
+        for name, mean in means.items()
+        for fold, more in enumerate(noise.get(name, (0, 0, 0)))
+    ]
+    study = StudyFigures(cells)
+    (table,) = figure_tables(study, "instance_accuracy")
+    assert [row[0] for row in table.rows] == ["supervised", "vote", "soft-count", "count"]
+    assert [row[2] for row in printed_table(study.table()).rows] == ["supervised", "vote", "soft-count", "count"]
+    (verdict,) = study.verdicts.values()
+    assert verdict.startswith("vote ")
+    assert "soft-count" in verdict
+    assert " count" not in verdict, "far below"
+    (alone,) = StudyFigures(cells[:3]).verdicts.values()
+    assert alone == ""
+
+
 def test_differences_are_paired_by_fold_and_corrected_for_their_table(cell):
     rng = np.random.default_rng(1)
     methods = {"count": 0.5, "vote": 0.55, "log-mean": 0.6}

@@ -127,7 +127,7 @@ def _sections_of_bags(predictions: Predictions, review: Review, doubtful: int, n
         by = "bags" if bags.instance_labels is None else "instances"
         yield Section("classes", "Classes", f"Classes, by {by}", _classes(predictions, by))
     if doubtful:
-        content = html.doubtful(sections.suspicious(review), doubtful, name)
+        content = html.doubtful(sections.suspicious(review)[:doubtful], doubtful, name)
         yield Section("suspicious", "Labels", "Labels that the counts contradict", content)
     yield Section("filter", "", "", html.filter(predictions.classes, bags.labelled))
     shown = sections.bag_views(predictions, review.source)
@@ -145,8 +145,10 @@ def _sections_of_bags(predictions: Predictions, review: Review, doubtful: int, n
 
 def _classes(predictions: Predictions, by: str) -> str:
     matrix, classes = predictions.confusion, predictions.true_classes
+    shown = [i for i, row in enumerate(matrix) if i < len(predictions.classes) or row.any()]
+    matrix, classes = matrix[shown][:, shown], tuple(classes[i] for i in shown)
     margins, short = Margins.of(matrix), sections.without_common_prefix(classes)
-    unknown = [name for name, n in zip(classes, margins.true, strict=True) if n and name not in predictions.classes]
+    unknown = classes[len(predictions.classes) :]
     confused = sections.most_confused(matrix, classes)
     return macros("run").classes(classes, short, matrix.tolist(), unknown, by, margins, class_rates(margins), confused)
 
@@ -188,7 +190,7 @@ def _curves(history: list[dict[str, Any]], result: dict[str, Any], own: bool) ->
 
 
 def write_review_page(path: Path, review: Review) -> Path:
-    """The bags whose label is probably wrong, with their pictures."""
+    """The bags whose label the counts contradict, with their pictures."""
     classes = next((of.classes for of in review.parts.values()), ())
     numbers = sections.count_probable(review), len(review.suspicions), review.labelled
     content = macros("run").review(sections.suspicious(review), *numbers, path.stem, classes)

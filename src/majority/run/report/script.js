@@ -11,6 +11,7 @@ function matches(bag, chosen, correct) {
 function apply() {
   const chosen = filter.elements["class"].value;
   const correct = filter.elements["correct"]?.value; // undefined if bags have no labels
+  for (const more of document.querySelectorAll(".more")) more.open = Boolean(chosen || correct);
   for (const bag of bags) bag.hidden = !matches(bag, chosen, correct);
   for (const row of document.querySelectorAll("[data-class]")) row.hidden = Boolean(chosen) && chosen !== row.dataset["class"];
   for (const section of sections) {

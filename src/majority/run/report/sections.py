@@ -86,9 +86,9 @@ def bag_views(predictions: Predictions, source: Source | None) -> list[View]:
 
 
 def suspicious(review: Review) -> list[View]:
-    """The bags whose label is probably wrong, the most certain first; the first ones with their images."""
+    """The bags whose label the counts contradict, the most certain first; the first ones with their images."""
     views: list[View] = []
-    for one in [one for one in review.suspicions if one.is_probable][:MAX_SUSPICIOUS]:
+    for one in review.suspicions[:MAX_SUSPICIOUS]:
         predictions = review.parts[one.part]
         view = bag_view(predictions, one.bag) | one._asdict()
         if predictions.bags.store.ndim == 4 and len(views) < MAX_PICTURES:

@@ -62,10 +62,14 @@ class StudyFigures:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A line per run, in the order of all tables; NaN where a figure is not defined. A run counts once."""
+        """A line per run, in the order of all tables: in each panel, the best method first. An undefined figure is NaN,
+        and a run counts once."""
         different = {json.dumps(result, sort_keys=True): result for result in self.results}.values()
         lines = sorted(map(_line_of, different), key=_order)
-        return pd.DataFrame(lines).astype(dict.fromkeys(ALL, float))
+        table = pd.DataFrame(lines).astype(dict.fromkeys(ALL, float))
+        best = -table.groupby(ROW, sort=False)[self._main_of(table)].transform("mean")
+        order = np.lexsort((best, table.groupby(PANEL, sort=False).ngroup()))
+        return table.iloc[order].reset_index(drop=True)
 
     @cached_property
     def folds(self) -> pd.DataFrame:
@@ -83,17 +87,14 @@ class StudyFigures:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """The main figure of each row minus that of each reference, paired by fold, with intervals and p-values.
+        """The main figure of each row minus that of each reference: see `minus`."""
+        return minus(self.folds[self.folds["figure"] == self.main], self.references)
 
-        `p_holm` is corrected for all differences from one reference in one setting and scenario.
-        """
-        ours = self.folds[self.folds["figure"] == self.main].dropna(subset="value")
-        theirs = ours[ours["method"].isin(self.references)].rename(columns={"method": "reference", "value": "other"})
-        pairs = ours.merge(theirs[[*PANEL, "fold", "reference", "other"]], on=[*PANEL, "fold"])
-        pairs = pairs.query("method != reference").assign(value=lambda pair: pair["value"] - pair["other"])
-        groups = pairs.groupby([*ROW, "figure", "reference"], sort=False)
-        table = with_intervals(groups.agg(**MEANS)).reset_index()
-        return table.assign(p_holm=table.groupby([*TABLE, "reference"], sort=False)["p"].transform(holm))
+    @cached_property
+    def verdicts(self) -> dict[tuple[str, ...], str]:
+        """For each panel the best of the methods that see no instance labels, and which may be as good."""
+        folds = self.folds[(self.folds["figure"] == self.main) & ~self.folds["sees"]].dropna(subset="value")
+        return {names: _verdict(panel) for names, panel in split(folds, PANEL)}
 
     @cached_property
     def choices(self) -> list[dict[str, Any]]:
@@ -109,10 +110,13 @@ class StudyFigures:
     @cached_property
     def main(self) -> str:
         """The figure by which methods are compared."""
-        if self.runs["instance_accuracy"].isna().all():
+        return self._main_of(self.runs)
+
+    def _main_of(self, runs: pd.DataFrame) -> str:
+        if runs["instance_accuracy"].isna().all():
             return "bag_accuracy"
         skewed = any(is_skewed(result.get("test") or {}) for result in self.results)
-        return "macro_f1" if skewed and self.runs["macro_f1"].notna().any() else "instance_accuracy"
+        return "macro_f1" if skewed and runs["macro_f1"].notna().any() else "instance_accuracy"
 
     @cached_property
     def references(self) -> list[str]:
@@ -140,6 +144,30 @@ def split(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[str, 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", table.to_dict("records"))
+
+
+def minus(folds: pd.DataFrame, references: Sequence[str]) -> pd.DataFrame:
+    """A figure of each row minus that of each reference, paired by fold, with intervals and p-values.
+
+    `p_holm` is corrected for all differences from one reference in one setting and scenario.
+    """
+    ours = folds.dropna(subset="value")
+    theirs = ours[ours["method"].isin(references)].rename(columns={"method": "reference", "value": "other"})
+    pairs = ours.merge(theirs[[*PANEL, "fold", "reference", "other"]], on=[*PANEL, "fold"])
+    pairs = pairs.query("method != reference").assign(value=lambda pair: pair["value"] - pair["other"])
+    groups = pairs.groupby([*ROW, "figure", "reference"], sort=False)
+    table = with_intervals(groups.agg(**MEANS)).reset_index()
+    return table.assign(p_holm=table.groupby([*TABLE, "reference"], sort=False)["p"].transform(holm))
+
+
+def _verdict(folds: pd.DataFrame) -> str:
+    """Of the methods of a panel, the best first; empty if there is one only."""
+    best = folds["method"].iloc[0]
+    others = minus(folds, [best])
+    alike = ", ".join(others[~(others["p_holm"] < 1 - CONFIDENCE)]["method"])
+    if alike:
+        return f"{best} has the highest mean. The folds do not tell it apart from {alike}."
+    return f"{best} is better than the others." if len(others) else ""
 
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:

@@ -55,7 +55,7 @@ def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes
     by_figure = {tables.title(figure): tables.figure_tables(figures, figure) for figure in shown}
     differences, choices = tables.difference_tables(figures), tables.choice_tables(figures)
     sections = [
-        Section("main", main, f"{main} by method", html.plots(main, _plots(figures))),
+        Section("main", main, f"{main} by method", html.plots(_plots(figures))),
         Section("study", "Study", "The study", html.study(_about(figures), missing, command)),
         Section("tables", "Tables", "Tables", html.figures(by_figure, [tables.LEGEND + no_labels, *notes], main)),
     ]
@@ -68,14 +68,15 @@ def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes
     return sections
 
 
-def _plots(figures: StudyFigures) -> dict[str, str]:
-    """One plot per panel: a row per method, the best first."""
+def _plots(figures: StudyFigures) -> dict[str, tuple[str, str]]:
+    """One plot per panel, a row per method, and a sentence on which is the best."""
     found = figures.rows[(figures.rows["figure"] == figures.main) & (figures.rows["n"] > 0)]
     runs = {names: part["result"].tolist() for names, part in split(figures.runs, ROW)}
     drawings = {}
-    for (recipe, changed, scenario, source), panel in split(found, PANEL):
+    for names, panel in split(found, PANEL):
+        recipe, changed, scenario, source = names
         dots, lines = [], {}
-        for row in records(panel.sort_values("mean", ascending=False, kind="stable")):
+        for row in records(panel):
             low, high = (None, None) if pd.isna(row["low"]) else (max(row["low"], 0.0), min(row["high"], 1.0))
             of_row = runs[recipe, changed, scenario, source, row["method"]]
             if low is None and len(of_row) == 1:
@@ -84,7 +85,8 @@ def _plots(figures: StudyFigures) -> dict[str, str]:
             dots.append(dot | {"shown": tables.measured(row)})
             if row["method"] in REFERENCES:
                 lines[REFERENCES[row["method"]]] = row["mean"]
-        drawings[tables.place(source, scenario, recipe, changed)] = dot_plot(dots, lines)
+        place = tables.place(source, scenario, recipe, changed)
+        drawings[place] = dot_plot(dots, lines), figures.verdicts.get(names, "")
     return drawings
 
 

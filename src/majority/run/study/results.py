@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...data.splitting import MIN_BAGS
 from ...errors import InputError, count_noun
 from ...fields import from_json
 from ...files import read_lines, write_lines
@@ -20,6 +21,7 @@ Result = dict[str, Any]  # the content of one result.json
 
 RESULTS = "results.jsonl"
 NOT_COMPARED = ("recipe", "seed", "compile", "max_instances")  # settings that change results no more than chance does
+USUAL = (("ties", "lowest"), ("min_bags", MIN_BAGS))  # of bags
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 CURE = "give a file of JSON lines that `majority study` wrote"
 
@@ -100,7 +102,7 @@ def setting_of(result: Result) -> Setting:
         changes.append(f"like {kind}")
     changes += _changes_of_plan(result)
     options = {name: value for name, value in data.items() if name not in (*CELL_KEYS, *varied) and value}
-    changes += [_format_setting(*option) for option in options.items() if option != ("ties", "lowest")]
+    changes += [_format_setting(*option) for option in options.items() if option not in USUAL]
     return Setting(result["recipe"], ", ".join(changes))
 
 
