@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..run.study import FinishedCell
 
 WIDTH_OF_LOGS = 160
+OF_EVALUATE = ("mean_iou", "method_bag_accuracy", "consistency_rate", "overestimation")  # `train` does not print them
 
 
 def log(line: str) -> None:
@@ -69,15 +70,16 @@ def print_check(found: SourceCheck, source: str) -> None:
 
 
 def print_figures(figures: dict[str, Any], title: str) -> None:
-    from ..predict.metrics import coverage_note, in_order
+    from ..predict.metrics import FIGURES, coverage_note, in_order
 
     intervals = _intervals(figures, 4)
     rows = []
     for name, value in in_order(figures).items():
         if not isinstance(value, list | dict):
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-            rows.append((name.replace("_", " "), shown, intervals.get(name, "")))
-    print_table(title, ("metric", "value", "95 % interval"), rows)
+            metric, meaning = FIGURES.get(name, (name.replace("_", " "), ""))
+            rows.append((metric, shown, intervals.get(name, ""), meaning))
+    print_table(title, ("metric", "value", "95 % interval", "meaning"), rows)
     if note := coverage_note(figures):
         log(f"note: {note}")
     for warning in figures.get("warnings", ()):
@@ -96,7 +98,8 @@ def print_result(result: dict[str, Any]) -> None:
     figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
     is_one_of_folds = result.get("scenario") or result.get("data", {}).get("folds")
     tested = f"test bags of fold {result['fold']}" if is_one_of_folds else "test bags"
-    print_figures(figures, tested if result["test"] else bags)
+    shown = {name: figure for name, figure in figures.items() if name not in OF_EVALUATE}
+    print_figures(shown, tested if result["test"] else bags)
     if not result["test"]:
         log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
     if recall := result.get("class_recall"):

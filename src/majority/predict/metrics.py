@@ -9,6 +9,23 @@ import numpy as np
 
 CALIBRATION_BINS = 15
 SKEWED = 0.6  # of the labels
+FIGURES = {  # title, meaning
+    "instance_accuracy": ("instance accuracy", "instances classified correctly"),
+    "weighted_accuracy": ("weighted accuracy", "the same by weight, not by number"),
+    "voter_accuracy": ("voter accuracy", "the same without the background's instances"),
+    "macro_f1": ("macro F1", "mean F1 score over classes"),
+    "mean_iou": ("mean IoU", "mean intersection over union over classes"),
+    "bag_accuracy": ("bag accuracy", "bags whose most frequent predicted class is the label"),
+    "method_bag_accuracy": ("method bag accuracy", "bags whose label the method itself predicts"),
+    "runner_up_accuracy": ("runner-up accuracy", "bags whose winner and runner-up are predicted, of those with one"),
+    "most_frequent_label": ("most frequent label", "bag accuracy of always predicting it"),
+    "consistency_rate": ("consistency rate", "bags whose count agrees, of those that the method predicts"),
+    "overestimation": ("overestimation", "mean surplus of instances predicted as the bag's class"),
+    "background_share": ("background", "instances predicted as background"),
+    "background_precision": ("background precision", "background instances, of those predicted as it"),
+    "background_recall": ("background recall", "background instances that are predicted as it"),
+    "calibration_error": ("calibration error", "mean gap between confidence and accuracy"),
+}
 
 
 # ---------------------------------------------------------------- tables of counts

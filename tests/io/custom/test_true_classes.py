@@ -148,7 +148,7 @@ def test_instance_labels_are_enough_to_evaluate(tmp_path, majority, make, says):
     table.drop(columns="bag_label").to_csv(other, index=False)
     code, out, err = majority("evaluate", run, other)
     assert (code, err) == (0, "")
-    of_instances = ("instance accuracy", "macro f1", "mean iou", "calibration error", "bags", "instances")
+    of_instances = ("instance accuracy", "macro F1", "mean IoU", "calibration error", "bags", "instances")
     assert read_rows(out) == {name: everything[name] for name in of_instances}
     table.drop(columns="bag_label").assign(label=table["label"].where(table.index > 9)).to_csv(other, index=False)
     assert says(majority("evaluate", run, other)[1], "note: instance figures", "140 of 150 instances")

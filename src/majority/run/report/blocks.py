@@ -11,6 +11,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import count_noun
+from ...predict.metrics import FIGURES
 from .colours import PALETTE, colour, text_colour
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _environment() -> Environment:
     )
     own = (count_noun, colour, text_colour, percent, signed, number, format_seconds)
     environment.filters |= {function.__name__: function for function in own}
-    environment.globals["n_colours"] = len(PALETTE)
+    environment.globals |= {"n_colours": len(PALETTE), "FIGURES": FIGURES}
     return environment
 
 

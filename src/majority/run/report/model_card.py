@@ -18,13 +18,7 @@ from .about import corrected_labels
 from .blocks import fill
 
 MODEL_CARD = "model-card.md"
-FIGURES = {
-    "instance_accuracy": "instance accuracy",
-    "macro_f1": "macro F1 over instances",
-    "bag_accuracy": "bag accuracy: bags whose most frequent predicted class is the label",
-    "most_frequent_label": "the same by always predicting the most frequent label",
-    "calibration_error": "calibration error of the probabilities",
-}
+SHOWN = ("instance_accuracy", "macro_f1", "bag_accuracy", "most_frequent_label", "calibration_error")
 
 
 def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, Any]:
@@ -54,7 +48,7 @@ def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier
             "n_instances": figures.get("instances"),
             "n_known_instances": 0 if figures.get("instance_accuracy") is None else known,
         }
-        | {name: figures[name] for name in FIGURES if figures.get(name) is not None},
+        | {name: figures[name] for name in SHOWN if figures.get(name) is not None},
         "majority": record.environment.majority,
     }
 
@@ -66,7 +60,7 @@ def write_model_card(folder: Path, facts: dict[str, Any], result: dict[str, Any]
         "parts": parts,
         "weighted": any(bags.weights is not None for bags in parts.values()),
         "lines": result.get("lines", {}),
-        "titles": FIGURES,
+        "shown": SHOWN,
         "notes": [*filter(None, notes)],
     }
     write_text(folder / MODEL_CARD, fill(f"{MODEL_CARD}.jinja", facts | about))

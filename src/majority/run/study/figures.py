@@ -18,16 +18,11 @@ import pandas as pd
 
 from ...errors import InputError
 from ...nn.methods import METHODS
-from ...predict.metrics import is_skewed
+from ...predict import metrics
 from .results import Result, row_name, setting_of, source_name
 
-FIGURES = {
-    "instance_accuracy": "instance accuracy",
-    "macro_f1": "macro F1",
-    "bag_accuracy": "bag accuracy",
-    "consistency_rate": "consistency rate",
-    "overestimation": "overestimation",
-}
+COMPARED = ("instance_accuracy", "macro_f1", "bag_accuracy", "consistency_rate", "overestimation")
+FIGURES = {name: metrics.FIGURES[name][0] for name in COMPARED}
 VALIDATION = "validation_bag_accuracy"  # methods are chosen by it
 ALL = [*FIGURES, VALIDATION]
 CONFIDENCE = 0.95
@@ -115,7 +110,7 @@ class StudyFigures:
     def _main_of(self, runs: pd.DataFrame) -> str:
         if runs["instance_accuracy"].isna().all():
             return "bag_accuracy"
-        skewed = any(is_skewed(result.get("test") or {}) for result in self.results)
+        skewed = any(metrics.is_skewed(result.get("test") or {}) for result in self.results)
         return "macro_f1" if skewed and runs["macro_f1"].notna().any() else "instance_accuracy"
 
     @cached_property
