@@ -48,17 +48,20 @@ def write_seeds(folder: Path) -> list[Target]:
     source = _write_table(folder / "tables", rng)
     train = "train SOURCE --features f0,f1,f2 --method log-mean --epochs 3 --device cpu --out WORK/run --recipe {}"
     census = train.format("census --set census.teacher_epochs=1 --no-refit")
+    learn = train.format("quick").replace("WORK/run", "WORK/new")
     train = train.format("quick --no-refit")
     predict = "predict WORK/run SOURCE --device cpu --out WORK/predicted.csv"
     _train(source, "quick", folder / "run/run")
     _train(source, "quick", folder / "half/run", "on_epoch_end", 2)
     _train(source, "census", folder / "staged/run", "on_stage_end", 7)
+    _write_answers(source, folder / "answered")
     _write_study(folder, rng)
     _write_features(folder / "features/features", rng)
     _write_images(folder / "images", rng)
     cell = "study/set/large/log-mean/fold0"
     study = "study SETS/set.npz --scenarios large --methods log-mean --folds 0,1 --recipe quick"
     study += " --bags 8 --bag-size 4 --epochs 2 --device cpu --out WORK/study"
+    audit = "audit WORK/run --answers WORK/audit/answers.csv --device cpu"
     report_study, check_images = "report WORK/study", "check WORK/manifest.csv"
     reads = {  # folder and file -> commands
         "run run/config.json": ["evaluate WORK/run --device cpu", predict, "report WORK/run", train],
@@ -69,6 +72,10 @@ def write_seeds(folder: Path) -> list[Target]:
         **{f"staged {name}": [census] for name in _stage_files(folder / "staged")},
         "tables bags.csv": ["check WORK/bags.csv", "predict RUN WORK/bags.csv --device cpu --out WORK/predicted.csv"],
         "tables bags.parquet": ["check WORK/bags.parquet"],
+        "answered audit/answers.csv": [audit, f"{learn} --refit --instance-labels WORK/audit/answers.csv"],
+        "answered audit/audit.json": [audit],
+        "answered review.csv": [f"{learn} --no-refit --labels WORK/review.csv"],
+        "answered run.toml": ["train SOURCE --config WORK/run.toml --no-refit --out WORK/new"],
         "study study/study.json": [report_study],
         f"study {cell}/config.json": [study],
         f"study {cell}/result.json": [report_study, study],
@@ -104,6 +111,19 @@ def _write_table(folder: Path, rng: np.random.Generator) -> Path:
     frame.to_csv(folder / "bags.csv", index=False)
     frame.to_parquet(folder / "bags.parquet", index=False)
     return folder / "bags.csv"
+
+
+def _write_answers(source: Path, folder: Path) -> None:
+    """Files that a user has filled in: an audit, corrected labels, the options of a run."""
+    import pandas as pd
+
+    _train(source, "quick", folder / "run")
+    assert command("audit OUT/run --labels 20 --out OUT/audit --device cpu", OUT=folder) == 0
+    (folder / "review.csv").write_text("bag,bag_label,corrected_label\nbag-0,a,b\nbag-1,b,\nbag-2,c,c\n")
+    drawn = pd.read_csv(folder / "audit/to-label.csv")
+    drawn.assign(answer=["a", "b", "c", "cannot tell"] * 5).to_csv(folder / "audit/answers.csv", index=False)
+    options = ['method = "log-mean"', 'recipe = "quick"', 'features = ["f0", "f1"]', "epochs = 1", 'device = "cpu"']
+    (folder / "run.toml").write_text("\n".join([*options, "[set]", '"training.learning_rate" = 0.01', ""]))
 
 
 def _train(source: Path, recipe: str, out: Path, stop: str = "", after: int = 0) -> None:
