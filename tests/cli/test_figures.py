@@ -34,10 +34,9 @@ def run(table, majority, tmp_path_factory):
 
 
 def test_evaluate_writes_every_figure(run, majority, tmp_path):
-    for name in ("figures.json", "figures.csv"):
-        code, out, _ = majority("evaluate", run, "--out", tmp_path / name)
-        assert code == 0
-        assert str(tmp_path / name) in out
+    code, out, _ = majority("evaluate", run, "--out", tmp_path / "figures.json")
+    assert code == 0
+    assert str(tmp_path / "figures.json") in out
     content = json.loads((tmp_path / "figures.json").read_text())
     test = content["parts"]["test"]
     low, high = test["intervals"]["instance_accuracy"]
@@ -45,14 +44,12 @@ def test_evaluate_writes_every_figure(run, majority, tmp_path):
     assert test["figures"] | {"intervals": test["intervals"]} == json.loads((run / "result.json").read_text())["test"]
     assert [row["class"] for row in test["classes"]["rows"]] == ["a", "b"]
     assert np.sum(test["confusion"]["rows"]) == test["figures"]["instances"]
-    tables = pd.read_csv(tmp_path / "figures.csv")["table"]
-    assert set(tables) == {"figures", "classes", "confusion", "calibration"}
 
 
 def test_the_file_of_figures_is_refused_before_anything_is_read(majority, tmp_path):
     code, _, err = majority("evaluate", tmp_path / "no-run", "--out", tmp_path / "figures.txt")
     assert code == 2
-    assert ".json or .csv" in err
+    assert ".json" in err
 
 
 def test_the_page_shows_the_intervals(run, opened):

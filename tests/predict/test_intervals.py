@@ -1,15 +1,12 @@
-"""Intervals over resampled bags, against explicit resampling; the files of `majority evaluate --out`."""
-
-import json
+"""Intervals over resampled bags, against explicit resampling; the bins of calibration."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
 from majority import Bags
 from majority.data.labels import BagLabels
-from majority.io.metrics import describe, write_figures
+from majority.io.metrics import describe
 from majority.predict.intervals import bootstrap
 from majority.predict.predictions import Predictions
 
@@ -94,19 +91,10 @@ def test_a_share_of_0_or_1_has_the_exact_binomial_interval(right):
     assert "macro_f1" not in found.figures, "it never changes, and it is no share"
 
 
-def test_both_files_have_the_same_numbers(tmp_path):
+def test_the_bins_of_calibration_add_up():
     predictions = made_up()
-    bags, described = predictions.bags, describe(predictions)
-    for suffix in ("json", "csv"):
-        write_figures(tmp_path / f"figures.{suffix}", {"run": "run"}, {"test": described})
-    content = json.loads((tmp_path / "figures.json").read_text())["parts"]["test"]
-    table = pd.read_csv(tmp_path / "figures.csv", keep_default_na=False).set_index(["table", "row", "column"])
-    assert float(table.loc[("figures", "", "macro_f1"), "value"]) == content["figures"]["macro_f1"]
-    assert float(table.loc[("figures", "", "macro_f1"), "low"]) == content["intervals"]["macro_f1"][0]
-    rates = {row["class"]: row for row in content["classes"]["rows"]}
-    assert float(table.loc[("classes", "bee", "recall"), "high"]) == rates["bee"]["recall_interval"][1]
-    assert int(table.loc[("confusion", "bee", "owl"), "value"]) == content["confusion"]["rows"][1][2]
+    content, n = describe(predictions), len(predictions.bags.index)
     bins = content["calibration"]
-    assert sum(row["instances"] for row in bins) == len(bags.index)
-    gap = sum(row["instances"] * abs(row["confidence"] - row["accuracy"]) for row in bins) / len(bags.index)
+    assert sum(row["instances"] for row in bins) == n
+    gap = sum(row["instances"] * abs(row["confidence"] - row["accuracy"]) for row in bins) / n
     assert gap == pytest.approx(content["figures"]["calibration_error"])

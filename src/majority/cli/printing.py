@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..errors import count_noun
@@ -34,7 +35,8 @@ def print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) 
     """Without names of columns, there is no line above the rows."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_header=any(head))
+    log(title)
+    table = Table(show_header=any(head))
     for name in head:
         table.add_column(name, overflow="fold")
     for row in rows:
@@ -111,15 +113,17 @@ def print_result(result: dict[str, Any]) -> None:
 def print_folds(results: list[dict[str, Any]]) -> None:
     """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
     from ..predict.metrics import coverage_note, in_order
+    from ..run.study.tables import with_deviation
 
     tested = [result["test"] for result in results]
     shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
     names = [name for name in in_order(tested[0]) if name in shown and tested[0][name] is not None]
     cells = ([f"{of[name]:.3f} ({_intervals(of, 3).get(name, 'no interval')})" for name in names] for of in tested)
     rows = [[str(result["fold"]), *row] for result, row in zip(results, cells, strict=True)]
+    columns = ([of[name] for of in tested] for name in names)
+    rows.append(["all", *(with_deviation(mean(values), stdev(values)) for values in columns)])
     head = ("fold", *(name.replace("_", " ") for name in names))
     print_table("folds, with 95 % intervals over their bags", head, rows)
-    print_rows(results)
     if note := coverage_note(*tested):
         log(f"note: {note}")
 
@@ -134,29 +138,21 @@ def print_next(folder: Path) -> None:
 # ---------------------------------------------------------------------- studies
 
 
-def print_rows(results: Sequence[dict[str, Any]]) -> None:
-    """The table of a study. What is the same in all rows is in its title, so that it fits a terminal."""
-    from ..run.study.figures import StudyFigures
-    from ..run.study.tables import printed_table
-
-    found = printed_table(StudyFigures(results).table(), ("instance_accuracy", "macro_f1", "bag_accuracy"))
-    columns = dict(zip(found.head, zip(*found.rows, strict=True), strict=True))
-    names = ("source", "scenario", "recipe", "changed")
-    same = [columns.pop(name)[0] for name in names if len(set(columns[name])) == 1]
-    print_table(", ".join(value for value in same if value != "-"), [*columns], zip(*columns.values(), strict=True))
-
-
 def end_study(done: Sequence[FinishedCell], out: Path, shard: str | None) -> None:
-    """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
+    """Print how often the cells that were trained are right, and a line per cell that failed; exit 1 if any failed."""
+    from ..run.study.figures import StudyFigures
+    from ..run.study.tables import figure_tables
+
     results = [cell.result for cell in done if cell.result]
-    if results:
-        print_rows(results)
+    figures = StudyFigures(results)
+    for figure in dict.fromkeys([figures.main, "bag_accuracy"]) if results else ():
+        for table in figure_tables(figures, figure):
+            print_table(table.title, table.head, table.rows)
     if shard is not None:
         log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
-        log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
+        log("After all shards, repeat the command without --shard: it writes the report and trains what is missing")
     elif results:
-        log(f"table: {out / 'table.md'}, {out / 'table.csv'}")
-        log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
+        log(f"all figures, with plots and what to choose: {out / 'report.html'}; as text: {out / 'tables.md'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)

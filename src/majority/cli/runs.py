@@ -26,9 +26,10 @@ def evaluate(
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE.
 
     Args:
-        out: Also write all figures to this .json or .csv file.
+        out: Also write all figures to this .json file.
     """
-    from ..io.metrics import check_figures_path, describe, write_figures
+    from ..files import write_json
+    from ..io.metrics import BOOTSTRAP, check_figures_path, describe
     from ..io.predictions import check_not_source
     from ..predict.evaluate import evaluate as evaluate_model
     from ..run.folder import sources_of
@@ -45,7 +46,7 @@ def evaluate(
         described[part] = describe(evaluate_model(classifier.model, of_part, device))
         print_figures(described[part]["figures"] | {"intervals": described[part]["intervals"]}, f"{part} bags")
     if out is not None:
-        write_figures(out, {"run": str(run), "source": source}, described)
+        write_json(out, {"run": str(run), "source": source, "bootstrap": BOOTSTRAP, "parts": described})
         log(str(out))
 
 

@@ -75,7 +75,7 @@ def show_config(source: Source = None, /, *, config: ConfigFile = None, **option
 
 @command("study", "study_config.STUDY_OPTIONS")
 def study(sources: list[str] | None = None, /, *, config: ConfigFile = None, **options: Any) -> None:
-    """Train every method on every scenario, fold and seed, and print one table.
+    """Train every method on every scenario, fold and seed, and write the report.
 
     If it is interrupted, repeat the command to continue.
 

@@ -1,30 +1,25 @@
-"""The figures of an evaluation as a .json or .csv file: of all bags, of each class, confusion, calibration."""
+"""The figures of an evaluation: of all bags, of each class, confusion, calibration."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..errors import InputError
-from ..files import write_text
 from ..predict.intervals import CONFIDENCE, RESAMPLES, Intervals, bootstrap
 from ..predict.metrics import CALIBRATION_BINS, Margins, class_rates
 from ..predict.predictions import Predictions
 
-SUFFIXES = (".json", ".csv")
 BOOTSTRAP = {"unit": "bags", "resamples": RESAMPLES, "seed": 0, "confidence": CONFIDENCE}
-COLUMNS = ("part", "table", "row", "column", "value", "low", "high")
 
 
 def check_figures_path(path: Path) -> None:
-    if path.suffix not in SUFFIXES or not path.parent.is_dir():
-        raise InputError(f"--out {path}: give a file that ends in .json or .csv, in a folder that exists")
+    if path.suffix != ".json" or not path.parent.is_dir():
+        raise InputError(f"--out {path}: give a file that ends in .json, in a folder that exists")
 
 
 def summary_with_intervals(predictions: Predictions) -> dict[str, Any]:
@@ -46,16 +41,6 @@ def describe(predictions: Predictions) -> dict[str, Any]:
     if predictions.calibration is not None:
         described["calibration"] = _calibration_rows(predictions.calibration)
     return described
-
-
-def write_figures(path: Path, about: Mapping[str, Any], parts: Mapping[str, dict[str, Any]]) -> None:
-    """Write what `describe` returns for each part."""
-    if path.suffix == ".json":
-        content = {**about, "bootstrap": BOOTSTRAP, "parts": parts}
-        write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
-        return
-    rows = [[part, *row] for part, described in parts.items() for row in _long_rows(described)]
-    write_text(path, pd.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def _of_figures(figures: Mapping[str, Any], intervals: Intervals) -> dict[str, list[float]]:
@@ -83,23 +68,6 @@ def _calibration_rows(calibration: np.ndarray) -> list[dict[str, Any]]:
             means = {"confidence": confidence / instances, "accuracy": correct / instances}
             rows.append({**ends, "instances": int(instances), **means})
     return rows
-
-
-def _long_rows(described: dict[str, Any]) -> list[list[Any]]:
-    """One row per number: table, row, column, value, low, high."""
-    intervals = {f"{name}_interval": ends for name, ends in described["intervals"].items()}
-    records = [("figures", "", described["figures"] | intervals)]
-    records += [("classes", row["class"], row) for row in described.get("classes", {"rows": ()})["rows"]]
-    confusion = described.get("confusion", {"classes": (), "rows": ()})
-    for true, counts in zip(confusion["classes"], confusion["rows"], strict=True):
-        records.append(("confusion", true, dict(zip(confusion["classes"], counts, strict=True))))
-    records += [("calibration", f"{row['above']:.3f}", row) for row in described.get("calibration", ())]
-    return [
-        [table, row, name, value, *(values.get(f"{name}_interval") or (None, None))]
-        for table, row, values in records
-        for name, value in values.items()
-        if not isinstance(value, list | str) and not name.endswith("_interval")
-    ]
 
 
 def _number(value: float) -> float | None:

@@ -117,7 +117,7 @@ class StudyMachine(Machine):
     on: Name = "local"
     """local (this machine), or ray: the Ray cluster at RAY_ADDRESS."""
     out: Annotated[Name, USUAL] = "runs/study"
-    """Folder of the runs, table.md and table.csv."""
+    """Folder of the runs and the report."""
 
 
 STUDY_MACHINE = options_of(StudyMachine)

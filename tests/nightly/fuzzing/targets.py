@@ -163,8 +163,8 @@ def _write_study(folder: Path, rng: np.random.Generator) -> None:
     from scipy.io import savemat
 
     from majority.run.experiment import How, run_experiment
-    from majority.run.study.grid import study_cells, write_request
-    from majority.run.study.results import save_results
+    from majority.run.study.grid import study_cells
+    from majority.run.study.results import save_results, write_request
     from majority.run.study_config import StudyConfig
 
     sets, out = folder / "sets", folder / "study/study"
@@ -183,7 +183,7 @@ def _write_study(folder: Path, rng: np.random.Generator) -> None:
     for place, cell in cells:
         if (cell.config.method, cell.config.bags.fold) != ("vote", 1):  # one cell is missing
             run_experiment(cell.config, place, How("cpu"))
-    write_request(study, cells, out)
+    write_request(study, [place for place, _ in cells], out)
     command("report OUT", OUT=out)
     (folder / "lines").mkdir()
     shutil.copy(save_results(out), folder / "lines/results.jsonl")

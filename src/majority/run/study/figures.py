@@ -121,15 +121,6 @@ class StudyFigures:
         usual = [name for name in REFERENCES if name in self.methods] or self.methods[:1]
         return usual if self.reference is None else [self.reference]
 
-    def table(self) -> pd.DataFrame:
-        """A line per row: the number of its folds; of each figure mean, deviation, and folds in which it is defined."""
-        means: Any = self.rows.set_index([*ROW, "figure"])[["mean", "sd", "n"]].unstack(sort=False)
-        means.columns = [figure if name == "mean" else f"{figure}_{name}" for name, figure in means]
-        runs = {"n": ("fold", "nunique"), "seconds": ("seconds", "sum"), "runs": ("fold", "size")}
-        found = self.runs.groupby(ROW, sort=False).agg(**runs).join(means).reset_index()
-        figures = [f"{figure}{end}" for figure in FIGURES for end in ("", "_sd", "_n")]
-        return found[["source", "scenario", "method", "recipe", "n", *figures, "seconds", "runs", "changed"]]
-
 
 def split(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
     """The lines of each group, in their order."""

@@ -12,7 +12,7 @@ from typing import Any
 from ...data.device import choose_device
 from ...data.scenarios import majority_range
 from ...errors import InputError
-from ...files import read_json, remove_leftovers, user_path, write_shared_json
+from ...files import remove_leftovers, user_path
 from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
@@ -22,33 +22,24 @@ from ..config import OPTIONS, BenchmarkBags, RunConfig, bags_class, may_have, pl
 from ..data import make_parts, open_source
 from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
-from ..options import Part
 from ..plan import check_config
-from ..record import CONFIG, from_file
+from ..record import CONFIG
 from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
 from .live import show_cells
-from .results import Result, row_name, setting_of
-from .tables import write_tables
+from .page import write_study
+from .results import row_name, save_results, setting_of, write_request
 from .workers import Cell, FinishedCell, run_cells, shard_lock
 
-STUDY = "study.json"
 METHOD_OPTION = "option."  # before the name of a method's option that varies
 
 Cells = Sequence[tuple[Path, Cell]]
 
 
-class StudyRecord(Part):
-    """study.json: what was requested."""
-
-    study: StudyConfig
-    cells: tuple[str, ...]  # their folders
-
-
 def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> list[FinishedCell]:
-    """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
+    """Train every cell that is not finished and write the report; return how each cell ended, in their order.
 
-    With a shard, only its cells are trained and no table is written, so that shards can run side by side in one
+    With a shard, only its cells are trained and no report is written, so that shards can run side by side in one
     folder or in several. Wrong names and settings are refused before any cell is trained.
     """
     out, shard = Path(machine.out), None if machine.shard is None else Shard.parse(machine.shard)
@@ -66,33 +57,16 @@ def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> 
             setting_of(result | {"cell": str(folder)})  # raises if its task has been edited
     _check_data(cells)
     with run_lock(out, shard_lock(shard)):
-        write_request(config, every_cell, out)
+        write_request(config, [folder for folder, _ in every_cell], out)
         with show_cells(log) as watch:
             finished = run_cells(cells, out, machine.device, machine.jobs, watch, shard, machine.on, machine.log)
         _check_data(cells)
         if shard is None:
-            write_tables([cell.result for cell in finished if cell.result], out)
+            if any(cell.result for cell in finished):
+                save_results(out)
+                write_study(out)
             remove_leftovers(out)
     return finished
-
-
-def write_request(config: StudyConfig, cells: Cells, out: Path) -> None:
-    places = [str(folder.relative_to(out)) for folder, _ in cells]
-    write_shared_json(out / STUDY, {"study": config.model_dump(mode="json", exclude_defaults=True), "cells": places})
-
-
-def read_request(study: Path) -> StudyRecord | None:
-    """None if the folder holds no study, but other runs."""
-    path, cure = study / STUDY, "repeat the `majority study` command of this folder, which writes it again"
-    if not path.is_file():
-        return None
-    return from_file(StudyRecord, read_json(path, cure), path, cure)
-
-
-def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> list[str]:
-    """The cells that have no result yet."""
-    finished = {str(result.get("cell")) for result in results}
-    return [] if request is None else [cell for cell in request.cells if cell not in finished]
 
 
 # ---------------------------------------------------------------------- the cells

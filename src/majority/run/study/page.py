@@ -16,8 +16,7 @@ from ..report.blocks import Section, format_seconds, macros, page
 from ..report.figures import dot_plot
 from . import tables
 from .figures import PANEL, ROW, StudyFigures, records, split
-from .grid import missing_cells, read_request
-from .results import Setting, read_results
+from .results import Setting, missing_cells, read_request, read_results
 
 REFERENCES = {"naive": "naive", "supervised": "all instance labels"}  # lines of a plot
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...data.splitting import MIN_BAGS
 from ...errors import InputError, count_noun
 from ...fields import from_json
-from ...files import read_lines, write_lines
+from ...files import read_json, read_lines, write_lines, write_shared_json
 from ...io.benchmarks.catalogue import known_of, known_sources
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
 from ..config import plan_setting
+from ..options import Part
 from ..record import RESULT, ResultLine, from_file, read_result
+from ..study_config import StudyConfig
 
 Result = dict[str, Any]  # the content of one result.json
 
-RESULTS = "results.jsonl"
+RESULTS, STUDY = "results.jsonl", "study.json"
 NOT_COMPARED = ("recipe", "seed", "compile", "max_instances")  # settings that change results no more than chance does
 USUAL = (("ties", "lowest"), ("min_bags", MIN_BAGS))  # of bags
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
@@ -56,6 +59,32 @@ def save_results(study: Path) -> Path:
     path = study / RESULTS
     write_lines(path, read_results(study))
     return path
+
+
+class StudyRecord(Part):
+    """study.json: what was requested."""
+
+    study: StudyConfig
+    cells: tuple[str, ...]  # their folders
+
+
+def write_request(config: StudyConfig, cells: Sequence[Path], out: Path) -> None:
+    places = [str(folder.relative_to(out)) for folder in cells]
+    write_shared_json(out / STUDY, {"study": config.model_dump(mode="json", exclude_defaults=True), "cells": places})
+
+
+def read_request(study: Path) -> StudyRecord | None:
+    """None if the folder holds no study, but other runs."""
+    path, cure = study / STUDY, "repeat the `majority study` command of this folder, which writes it again"
+    if not path.is_file():
+        return None
+    return from_file(StudyRecord, read_json(path, cure), path, cure)
+
+
+def missing_cells(request: StudyRecord | None, results: Sequence[Result]) -> list[str]:
+    """The cells that have no result yet."""
+    finished = {str(result.get("cell")) for result in results}
+    return [] if request is None else [cell for cell in request.cells if cell not in finished]
 
 
 def row_name(result: Result) -> str:

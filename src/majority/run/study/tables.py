@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ...files import write_text
 from ..report.blocks import signed
 from .figures import FIGURES, TABLE, VALIDATION, StudyFigures, records, split
-from .results import Result, Setting, save_results
+from .results import Setting
 
 LEGEND = (
     "Unless stated otherwise, figures are for test bags: mean ± standard deviation over folds. n is the number of "
@@ -127,29 +125,6 @@ def with_deviation(mean: float | None, sd: float | None = None) -> str:
 
 
 # ---------------------------------------------------------------------- files
-
-
-def write_tables(results: Sequence[Result], out: Path) -> None:
-    """Write OUT/table.md, OUT/table.csv and OUT/results.jsonl; nothing if there are no results."""
-    if results:
-        save_results(out)
-        table = StudyFigures(results).table()
-        write_text(out / "table.md", as_markdown(printed_table(table)))
-        write_text(out / "table.csv", table.to_csv(index=False, lineterminator="\n"))
-
-
-def printed_table(table: pd.DataFrame, figures: Sequence[str] = (*FIGURES,)) -> Table:
-    """Of `StudyFigures.table`, with these figures; without those that no row has. A figure has its number of folds
-    beside it if they are not all of the row."""
-    shown = {figure: FIGURES[figure] for figure in figures if table[figure].notna().any()}
-    rows = []
-    for row in records(table):
-        cells = [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
-        for figure in shown:
-            n = row[f"{figure}_n"]
-            cells.append(with_deviation(row[figure], row[f"{figure}_sd"]) + ("" if n == row["n"] else f" (n={n})"))
-        rows.append([*cells, row["recipe"], row["changed"] or "-"])
-    return Table("", ["source", "scenario", "method", "n", *shown.values(), "recipe", "changed"], rows)
 
 
 def markdown(tables: Iterable[Table], notes: Iterable[str]) -> str:
