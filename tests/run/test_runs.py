@@ -11,6 +11,7 @@ from majority import InputError, TrainingError, train
 from majority.run.folder import environment, read_config, run_lock
 from majority.run.record import SCHEMA
 from majority.run.reopen import reopen
+from majority.run.report import page
 
 TINY = {"bags": 20, "bag_size": 8, "method": "log-mean", "recipe": "quick", "epochs": 2}
 
@@ -74,12 +75,24 @@ def test_other_settings_in_the_same_folder_are_refused_with_the_difference(tmp_p
 
 def test_a_run_killed_before_its_page_gets_it_on_repetition(tmp_path):
     run_tiny(tmp_path)
-    page = (tmp_path / "report.html").read_bytes()
+    before = (tmp_path / "report.html").read_bytes()
     (tmp_path / "report.html").unlink()
     (tmp_path / "checkpoint.safetensors").write_bytes(b"left behind")
     run_tiny(tmp_path)
-    assert (tmp_path / "report.html").read_bytes() == page
+    assert (tmp_path / "report.html").read_bytes() == before
     assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_a_run_killed_before_its_model_card_gets_it_on_repetition(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(page, "write_model_card", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_tiny(tmp_path)
+    run_tiny(tmp_path)
+    assert (tmp_path / "model-card.md").exists()
 
 
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path):

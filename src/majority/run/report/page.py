@@ -115,9 +115,10 @@ def write_report(
     if history and len(history) < kept:
         raise InputError(f"{folder / METRICS} has {len(history)} epochs, and epoch {kept} of the run was kept: {CURE}")
     shown += [Section("curves", "Curves", "Learning curves", _curves(history, result, own))]
-    write_text(path, page("run", title, shown))
+    content = page("run", title, shown)
     if own:
         write_model_card(folder, facts, result, parts)
+    write_text(path, content)  # last: a finished run has it
     return path
 
 
