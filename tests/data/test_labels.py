@@ -68,7 +68,6 @@ def test_ways_to_write_no_label(missing):
     ("labels", "more", "message"),
     [
         (["a|b", "b"], {"second_labels": ["c", ""]}, r"bag 0: its label is a\|b and its runner-up c: name the second"),
-        (["a", "b"], {"second_labels": ["b", ""], "size": 1}, "bag 0: its label is a and its runner-up b"),
         (["a|c", "b"], {"classes": ["a", "b"]}, "bag 0 has label c, outside the 2 classes"),
         (["a", "b|b"], {}, r"bag 1: its label is b\|b: write each class once"),
         ([0, 1], {"second_labels": [0, -1], "classes": ["a", "b"]}, "bag 0: its label is a and its runner-up a"),

@@ -86,7 +86,7 @@ class Bags:
             self.groups = self.groups.astype(str)
         self.coordinates = None if coordinates is None else check_coordinates(as_array(coordinates))
         self.weights = None if weights is None else as_weights(weights, self.describe_instance)
-        self.bag_labels, self.classes = encode_bag_labels(labels, second_labels, classes, self.sizes, self.describe)
+        self.bag_labels, self.classes = encode_bag_labels(labels, second_labels, classes, self.describe)
         self.true_classes = self.classes
         self.instance_labels: np.ndarray | None = None
         if instance_labels is not None:
@@ -332,7 +332,7 @@ class Bags:
         def describe(number: int) -> str:
             return self.describe(int(bags[number]))
 
-        others, _ = encode_bag_labels([*labels.values()], None, self.classes, self.sizes[bags], describe)
+        others, _ = encode_bag_labels([*labels.values()], None, self.classes, describe)
         if self.background is not None:
             refuse_background(others, self.background, self.classes[self.background], describe)
         return self._with(bag_labels=self.bag_labels.with_others(bags, others))

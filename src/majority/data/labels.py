@@ -204,76 +204,56 @@ def split_label(text: str, classes: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(SEPARATOR))
 
 
-def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] = ()) -> str | None:
-    """What is impossible about the label of a bag of this size and its runner-up, and the cure; None if nothing is.
-
-    >>> find_wrong_label("oak", "oak", 20)
-    'its label is oak and its runner-up oak: name the second most common class of a bag with one winner, or none'
-    """
-    names = split_label(text, classes)
-    if "" in names or len(set(names)) < len(names):
-        return f"its label is {text}: write each class once, with {SEPARATOR} between them"
-    if second and (len(names) != 1 or second == text or size < 2):
-        cure = "name the second most common class of a bag with one winner, or none"
-        return f"its label is {text or 'missing'} and its runner-up {second}: {cure}"
-    return None
-
-
 def encode_bag_labels(
-    labels: Column,
-    second_labels: Column | None,
-    classes: Iterable[str] | None,
-    sizes: np.ndarray,
-    describe: Callable[[int], str],
+    labels: Column, second_labels: Column | None, classes: Iterable[str] | None, describe: Callable[[int], str]
 ) -> tuple[BagLabels, tuple[str, ...]]:
     """Return the labels as checked class numbers, and the classes.
 
     Integers are class numbers if classes are given; then -1 is a bag without a label, too. Otherwise they are names.
 
-    >>> labels, classes = encode_bag_labels(["b", "", "a|b"], None, None, np.array([3, 3, 3]), str)
+    >>> labels, classes = encode_bag_labels(["b", "", "a|b"], None, None, str)
     >>> classes, labels.winners.tolist(), labels.allowed.tolist()
     (('a', 'b'), [1, -1, -1], [[False, True], [False, False], [True, True]])
     """
     columns = [read_labels(column) for column in (labels, second_labels) if column is not None]
     numbered = all(values.dtype != object or not known.any() for known, values in columns)
-    if numbered and classes is not None:  # of single instances, there are millions
-        names = tuple(map(str, classes))
-        codes = [encode_labels(values, names, describe, known & (values != UNKNOWN)) for known, values in columns]
-        encoded = BagLabels.of(codes[0], len(names), *codes[1:])
-        if len(codes) > 1:
-            _check_texts(encoded.texts(names), encoded.second_texts(names), names, sizes, describe)
-        return encoded, names
-    found = [value for known, values in columns for value in values[known].tolist()]
-    if classes is None and not found:
-        raise InputError("no bag has a label: give at least one")
-    named = found if numbered else [part for text in found for part in split_label(str(text))]
-    names = tuple(map(str, sorted(set(named)) if classes is None else classes))
-    winners, *others = (
-        [str(value) if is_known else "" for is_known, value in zip(known, values, strict=True)]
-        for known, values in columns
-    )
-    seconds = others[0] if others else [""] * len(winners)
-    if others or any(SEPARATOR in text for text in winners):
-        _check_texts(winners, seconds, names, sizes, describe)
-    return _encode_texts(winners, seconds, names, describe), names
+    if classes is None:
+        found = [value for known, values in columns for value in values[known].tolist()]
+        if not found:
+            raise InputError("no bag has a label: give at least one")
+        classes = sorted(set(found if numbered else [part for text in found for part in split_label(str(text))]))
+        numbered = False
+    names = tuple(map(str, classes))
+    allowed, *seconds = (_named_by(*column, names, numbered, describe) for column in columns)
+    if not seconds:
+        return BagLabels(allowed), names
+    second = seconds[0]
+    wrong = second.any(axis=1) & ((allowed.sum(axis=1) != 1) | (second.sum(axis=1) != 1) | (allowed & second).any(axis=1))
+    if wrong.any():
+        bag = int(np.argmax(wrong))
+        label, runner_up = (BagLabels(mask[[bag]]).texts(names)[0] for mask in (allowed, second))
+        raise InputError(
+            f"{describe(bag)}: its label is {label or 'missing'} and its runner-up {runner_up}: "
+            "name the second most common class of a bag with one winner, or none"
+        )
+    return BagLabels(allowed, BagLabels(second).winners), names
 
 
-def _check_texts(
-    winners: list[str], seconds: list[str], classes: tuple[str, ...], sizes: np.ndarray, describe: Callable[[int], str]
-) -> None:
-    for bag, (text, second, size) in enumerate(zip(winners, seconds, sizes.tolist(), strict=True)):
-        wrong = find_wrong_label(text, second, size, classes)
-        if wrong is not None:
-            raise InputError(f"{describe(bag)}: {wrong}")
-
-
-def _encode_texts(
-    winners: list[str], seconds: list[str], classes: tuple[str, ...], describe: Callable[[int], str]
-) -> BagLabels:
-    parts = [split_label(text, classes) for text in winners]
-    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    allowed = np.zeros((len(parts), len(classes)), bool)
-    named = np.array([name for part in parts for name in part], object)
-    allowed[owner, encode_labels(named, classes, lambda i: describe(int(owner[i])))] = True
-    second_names = np.array(seconds, object)
-    return BagLabels(allowed, encode_labels(second_names, classes, describe, second_names != ""))
+def _named_by(
+    known: np.ndarray, values: np.ndarray, classes: tuple[str, ...], numbered: bool, describe: Callable[[int], str]
+) -> np.ndarray:  # (b, C)
+    """Which classes each label names: its number or, of a text, one or several names."""
+    bags = np.flatnonzero(known & (values != UNKNOWN) if numbered else known)
+    labels, first, which = np.unique(values[bags], return_index=True, return_inverse=True)  # few, of many bags
+    parts = [(label,) if numbered else split_label(str(label), classes) for label in labels.tolist()]
+    owner = [i for i, part in enumerate(parts) for _ in part]
+    for i, part in enumerate(parts):
+        if "" in part or len({*part}) < len(part):
+            what = f"{describe(int(bags[first[i]]))}: its label is {labels[i]}"
+            raise InputError(f"{what}: write each class once, with {SEPARATOR} between them")
+    flat = np.array([name for part in parts for name in part], int if numbered else object)
+    named = np.zeros((len(parts), len(classes)), bool)
+    named[owner, encode_labels(flat, classes, lambda i: describe(int(bags[first[owner[i]]])))] = True
+    allowed = np.zeros((len(known), len(classes)), bool)
+    allowed[bags] = named[which]
+    return allowed
