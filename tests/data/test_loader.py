@@ -1,6 +1,5 @@
 """Batches: every bag once, random parts of large bags, the same from disk and from memory, little memory."""
 
-import sys
 import warnings
 
 import numpy as np
@@ -232,34 +231,3 @@ def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, 
         assert batch.instances is not None
         assert len(reads) <= step + 1
     assert len(reads) == 4
-
-
-GROWTH = """
-import sys
-from pathlib import Path
-import numpy as np
-import torch
-from majority import Bags
-from majority.data.loader import BagLoader
-
-def resident(name):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
-
-before = resident("VmRSS")
-store = np.load(sys.argv[1], mmap_mode="r")
-bags = Bags(store, np.arange(len(store)), [0, 10, 200_000, len(store)], ["a", "b", "a"])
-batches = BagLoader(bags, torch.device("cpu")).in_order(4096)
-rows = sum(len(piece) for batch in batches for piece in batch.pieces(4096))
-bags.fingerprint()
-print(rows, resident("VmHWM") - before)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_mapped_store_is_not_loaded_into_memory(run_program, tmp_path):
-    store = np.ones((400_000, 256), np.float16)  # 195 MiB
-    np.save(tmp_path / "store.npy", store)
-    rows, grown = run_program(GROWTH, tmp_path / "store.npy").split()
-    assert int(rows) == len(store)
-    assert float(grown) < 170  # MiB; the map's pages alone would be 195

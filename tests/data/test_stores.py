@@ -1,6 +1,5 @@
 """Feature files and mapped files as one store: the same rows as in memory, few reads, clear errors."""
 
-import pickle
 import threading
 
 import h5py
@@ -178,17 +177,3 @@ def test_bags_on_disk_equal_bags_in_memory(tmp_path, kind, monkeypatch):
         assert np.array_equal(ours.bag(1), theirs.bag(1))
         assert all(torch.equal(a, b) for a, b in zip(standardisation(ours), standardisation(theirs), strict=True))
         assert build_model(ours, "log-mean").spec == build_model(theirs, "log-mean").spec
-
-
-def test_bags_of_a_mapped_file_can_be_pickled(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = features(6_000)
-    np.save("all.npy", rows)
-    bags = Bags(np.load("all.npy", mmap_mode="r"), np.arange(6), [0, 2, 6], ["x", "y"])
-    pickled = pickle.dumps(bags)
-    monkeypatch.chdir("/")
-    assert len(pickled) < 10_000 < rows.nbytes, "the file is named, not copied"
-    again = pickle.loads(pickled)
-    assert np.array_equal(again.instances(), rows[:6])
-    assert np.array_equal(again.store[rows[:, 0] > 0], rows[rows[:, 0] > 0])
-    assert np.array_equal(again.store[3], rows[3])

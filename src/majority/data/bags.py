@@ -27,7 +27,7 @@ from .columns import (
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
 from .labels import encode_bag_labels, refuse_background
 from .splitting import divide
-from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
+from .stores import MappedRows, RowsOnDisk, Store, iterate_chunks
 from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
 from .winners import lead_of, voter_counts
 
@@ -72,7 +72,9 @@ class Bags:
         names: Column | None = None,
         weights: Column | None = None,
     ):
-        self.store: Store = wrap_memmap(store) if isinstance(store, np.ndarray | RowsOnDisk) else as_array(store)
+        if isinstance(store, np.memmap):
+            store = MappedRows(store)
+        self.store: Store = store if isinstance(store, RowsOnDisk) else as_array(store)
         check_store(self.store)
         self.index, self.offsets = as_integers(index, "index"), as_integers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(self.store))

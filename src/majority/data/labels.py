@@ -228,7 +228,8 @@ def encode_bag_labels(
     if not seconds:
         return BagLabels(allowed), names
     second = seconds[0]
-    wrong = second.any(axis=1) & ((allowed.sum(axis=1) != 1) | (second.sum(axis=1) != 1) | (allowed & second).any(axis=1))
+    one_of_each = (allowed.sum(axis=1) == 1) & (second.sum(axis=1) == 1) & ~(allowed & second).any(axis=1)
+    wrong = second.any(axis=1) & ~one_of_each
     if wrong.any():
         bag = int(np.argmax(wrong))
         label, runner_up = (BagLabels(mask[[bag]]).texts(names)[0] for mask in (allowed, second))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -138,34 +137,14 @@ def read_blocks(features: Any, numbers: np.ndarray, rows: np.ndarray) -> None:
 
 
 class MappedRows(RowsOnDisk):
-    """The rows of a memory-mapped file. The pages that a read has touched do not stay in memory.
-
-    On Unix the rows can be read even after the file was deleted or replaced.
-    """
+    """The rows of a memory-mapped file. On Unix they can be read even after the file was deleted or replaced."""
 
     def __init__(self, mapped: np.memmap):
         super().__init__([len(mapped)], mapped.shape[1:], mapped.dtype)
         self.mapped = mapped
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a copy in another process opens the file that is there at that time
-        return _map_rows, (self.mapped.filename, self.mapped.offset, self.shape, self.dtype)
-
     def read_rows(self, file: int, numbers: np.ndarray, rows: np.ndarray) -> None:
         read_blocks(self.mapped, numbers, rows)
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self.mapped.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]  # the base is the map
-
-
-def _map_rows(path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
-    return MappedRows(np.memmap(path, dtype, "r", offset, shape))
-
-
-def wrap_memmap(store: Store) -> Store:
-    """Return `MappedRows` for a memory map of a whole file; any other store as it is."""
-    if not isinstance(store, np.memmap) or not isinstance(store.base, mmap.mmap):  # in memory, or a slice of a map
-        return store
-    plain = store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
-    return MappedRows(store) if plain else store
 
 
 def iterate_chunks(store: Store, positions: np.ndarray) -> Iterator[np.ndarray]:

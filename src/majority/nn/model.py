@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from ..data.background import Background
@@ -38,7 +39,9 @@ class ModelSpec:
     method: str
     backbone: str | None  # None: a module given by the caller
     classes: tuple[str, ...]
-    instance_shape: tuple[int, ...]  # (height, width, channels) of uint8 images, or (d,) of float vectors
+    instance_shape: tuple[
+        Annotated[int, Ge(1)], ...
+    ]  # (height, width, channels) of uint8 images, or (d,) of float vectors
     channels: int | None  # channels that the backbone sees; 3 for grey images means that grey is repeated
     method_options: dict[str, Any] = field(default_factory=dict)
     background: Background | None = None  # the class that does not vote

@@ -71,13 +71,11 @@ class Trained:
 def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | None = None) -> Trained:
     """Run them in their order, or go on in the folder. Of the stages whose results are `given`, and of those that only
     led to these, none is run."""
-    _check(stages)
     results = dict(given or {})
     needed = needed_stages(stages, results)
     with show_stages(run.title, sum(stage.epochs for stage in needed)) as progress:
         callbacks = [*filter(None, [progress]), *run.callbacks]
         for number, stage in enumerate(needed, start=1):
-            _free_networks(results, needed[number - 1 :], stages)
             own = replace(run, callbacks=callbacks, results=results, stage=stage)
             if len(stages) > 1:
                 title = run.title and f"stage {number} of {len(needed)}: {stage.name} · {run.title}"
@@ -119,21 +117,6 @@ def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[
     return [stage for stage in stages if stage.name in needed and stage.name not in given]
 
 
-def _free_networks(results: dict[str, Result], left: Sequence[Stage], stages: Sequence[Stage]) -> None:
-    """Those that neither a stage that is left nor a further training uses: a search leaves many large ones."""
-    used = {name for stage in left for name in stage.inputs} | {stage.name for stage in stages if stage.once}
-    used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
-    results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
-
-
-def _check(stages: Sequence[Stage]) -> None:
-    earlier: set[str] = set()
-    for stage in stages:
-        if stage.name in earlier or {*stage.inputs} - earlier:
-            raise InputError(f"stage {stage.name}: give it a name of its own, and as inputs only earlier stages")
-        earlier.add(stage.name)
-
-
 def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Entries of result.json from several stages.
 
@@ -169,7 +152,7 @@ def _run_stage(run: Run) -> Result:
         result = _choose(run, stage.choose) if stage.choose else _train(run, model, shown)
         from_first(lambda: _write(folder, result))
     if model is not None:
-        model.to(memory_format=torch.contiguous_format)
+        model.to("cpu", memory_format=torch.contiguous_format)  # networks that wait take no memory of a GPU
     if result.fitted is not None:
         loss = "validation loss" if result.fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {result.fitted.best_epoch + 1} of {result.fitted.epochs}"

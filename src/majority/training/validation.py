@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
@@ -21,7 +21,6 @@ from ..nn.heads import Head
 from ..nn.methods import METHODS, wrap_option_errors
 from ..nn.model import Model
 from . import distributed
-from .augment import Augment, AugmentStep
 from .callbacks import Callback
 from .objectives import Objective
 from .settings import Settings
@@ -78,12 +77,6 @@ def check_training(
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
         raise InputError(f"augment {list(settings.augment)} is for images, and these instances are vectors: {cure}")
-    if not takes_views(model, settings.augment):
-        name, (*_, height, width) = model.spec.backbone or "of your own", model.spec.backbone_shape
-        raise InputError(
-            f"augment {list(settings.augment)} changes the size of images, and the backbone {name} only takes images "
-            f"of {height}x{width}: leave `side` out, or use a backbone for any size, such as cnn or resnet18"
-        )
     if objective.uses_head:
         check_head(model, train)
         for bags in (train, val) if objective.uses_bag_labels else (val,):
@@ -96,10 +89,10 @@ def check_soft_labels(soft_labels: np.ndarray | None, train: Bags, objective: Ob
     if not objective.learns_soft_labels:
         if soft_labels is not None:
             raise InputError(f"{name} learns no soft_labels: leave them out")
-    elif soft_labels is None or soft_labels.shape != shape:
-        raise InputError(f"{name} needs soft_labels of shape {shape}: one row per instance, one column per class")
-    elif not np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3):  # also refuses NaN
-        raise InputError(f"soft_labels of {name}: give probabilities, whose sum is 1 in every row")
+        return
+    found = np.zeros(0) if soft_labels is None else soft_labels
+    if found.shape != shape or not np.allclose(found.sum(axis=1), 1, atol=1e-3):  # also refuses NaN
+        raise InputError(f"{name} needs soft_labels of shape {shape}: probabilities, whose sum is 1 in every row")
 
 
 def check_all_known(method: str, bags: Bags) -> None:
@@ -191,22 +184,6 @@ def _trial(model: Model, segments: Segments) -> tuple[Head, torch.Tensor, Target
 
 def _device_of(model: Model) -> torch.device:
     return next(model.parameters()).device
-
-
-@torch.no_grad()
-def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
-    """Whether the network takes images of the size that the augmentations return; some take one size only."""
-    if not model.spec.images:
-        return True
-    images = torch.zeros(1, *model.spec.backbone_shape)
-    views = Augment(augment)(images, torch.Generator())
-    if views.shape == images.shape:
-        return True
-    try:
-        copy.deepcopy(model.backbone).eval()(views.to(_device_of(model)))
-    except (RuntimeError, ValueError, AssertionError):
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------- processes and callbacks

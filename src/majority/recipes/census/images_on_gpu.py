@@ -24,7 +24,6 @@ from ...training.augment import Augment, AugmentStep
 from ...training.callbacks import Fitted
 from ...training.objectives import Contrastive
 from ...training.settings import Epochs, Settings
-from ...training.validation import takes_views
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
@@ -127,8 +126,7 @@ def _contrast(run: Run, model: Model, bags: Bags, own: GpuImageSettings) -> Fitt
         torch.default_generator.manual_seed(run.plan.training.seed)
         objective = Contrastive(model.n_features, mixed_views=own.mixed_views)
     settings = own.pretrain
-    if not takes_views(model, settings.augment):
-        run.log(f"note: backbone {model.spec.backbone} takes images of one size only: views keep that size")
+    if not (model.spec.backbone or "").startswith(("cnn", "resnet")):  # others may take images of one size only
         steps = [
             (name, {key: value for key, value in given.items() if key != "side"})
             for name, given in Augment(settings.augment).plan
