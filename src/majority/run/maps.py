@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = uuid.UUID("6f1c2c0e-54a5-4d0c-9a58-3a1d5b7c8e11")  # ids are the same each time the same bags are written
 ALL = "all"
-SIDE, POINT = 1024, 3  # pixels: the longer side of an overview, radius of a point
+SIDE = 1024  # pixels: the longer side of an overview
 MARGIN, LINE, BOX, FONT_SIZE = 12, 22, 13, 15  # pixels: around it, per line of text, of a colour
 
 
@@ -153,12 +153,13 @@ def overview(
     draw = ImageDraw.Draw(picture)
     draw.rectangle((MARGIN - 1, MARGIN - 1, MARGIN + width, MARGIN + height), outline=GRID)
     length = (side or 0.0) * scale
+    radius = min(8.0, max(2.0, (width * height / len(coordinates)) ** 0.5 / 4))
     corners = (coordinates - low) * scale
     if y_up:
         corners[:, 1] = height - length - corners[:, 1]
     for (x, y), of in zip((corners + MARGIN).tolist(), predicted.tolist(), strict=True):
         if side is None:
-            draw.ellipse((x - POINT, y - POINT, x + POINT, y + POINT), fill=colour(of))
+            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour(of))
         else:
             draw.rectangle((x, y, max(x + length - 1, x), max(y + length - 1, y)), fill=colour(of))
     draw.text((MARGIN, below), extent, fill=FAINT, font=font)

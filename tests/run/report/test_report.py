@@ -105,6 +105,10 @@ def test_only_instances_with_a_known_class_are_compared(copied_run):
     assert page.count("<option") == 3  # all, cat, dog
     row = r"ghost</span></td><td class=\"n\">0.0 %</td><td class=\"n\">–</td>"  # recall, precision
     assert re.search(row, page)
+    truth[:4] = ["cat", "cat", "dog", "dog"]
+    bags = Bags.from_indices(store, np.arange(12).reshape(3, 4), ["cat", "dog", "cat"], instance_labels=truth)
+    assert "ghost" in bags.true_classes
+    assert "ghost" not in page_of(copied_run, bags.subset([0, 1]), "tiny"), "no empty row"
 
 
 def test_a_page_of_many_classes_and_bags_says_what_it_leaves_out(copied_run):

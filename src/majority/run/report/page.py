@@ -82,7 +82,7 @@ def write_report(
         path, name = folder / f"report-{place.stem}.html", str(Path(*place.parts[-2:]))
         title, figures = f"{title} · {name}", summary_with_intervals(predictions)
     review, own = review_labels({PART_NAMES[part]: predictions}, opened), source is None
-    doubtful = sections.count_probable(review)
+    doubtful = sum(one.is_probable for one in review.suspicions)
     kind = "validation bags" if part == "val" else "held-out bags" if own else "bags"
     about = {
         "name": name,
@@ -179,11 +179,8 @@ def _curves(history: list[dict[str, Any]], result: dict[str, Any], own: bool) ->
 
     drawings, kept = [], result["best_epoch"] + 1
     for title, name in (("Loss per bag", "loss"), ("Bag accuracy", "bag_accuracy")):
-        lines = {"training": "train", "validation": "val"}
-        curves = {
-            line: [epoch[f"{part}_{name}"] for epoch in history if f"{part}_{name}" in epoch]
-            for line, part in lines.items()
-        }
+        train, val = ([epoch[key] for epoch in history if key in epoch] for key in (f"train_{name}", f"val_{name}"))
+        curves = {"training": train, "validation": val}
         drawings.append(learning_curves(title, curves, kept, percent=name != "loss"))
     stages = [*result.get("stages", {}).values()]
     soft_labels = bool(stages) and "train_loss" in stages[-1]  # such a stage keeps its last epoch
@@ -192,8 +189,6 @@ def _curves(history: list[dict[str, Any]], result: dict[str, Any], own: bool) ->
 
 def write_review_page(path: Path, review: Review) -> Path:
     """The bags whose label the counts contradict, with their pictures."""
-    classes = next((of.classes for of in review.parts.values()), ())
-    numbers = sections.count_probable(review), len(review.suspicions), review.labelled
-    content = macros("run").review(sections.suspicious(review), *numbers, path.stem, classes)
+    content = macros("run").review(sections.suspicious(review), review, path.stem)
     write_text(path, page("review", path.stem, [Section("suspicious", "", "Labels to look at", content)]))
     return path

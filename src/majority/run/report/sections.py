@@ -92,13 +92,9 @@ def suspicious(review: Review) -> list[View]:
         predictions = review.parts[one.part]
         view = bag_view(predictions, one.bag) | one._asdict()
         if predictions.bags.store.ndim == 4 and len(views) < MAX_PICTURES:
-            view["images"] = _mosaic(predictions, review.source, one.bag, marked=False)
+            view["images"] = _mosaic(predictions, review.source, one.bag)
         views.append(view)
     return views
-
-
-def count_probable(review: Review) -> int:
-    return sum(one.is_probable for one in review.suspicions)
 
 
 def gallery(predictions: Predictions, source: Source | None) -> list[tuple[int, int, dict[str, View]]]:
@@ -121,22 +117,16 @@ def gallery(predictions: Predictions, source: Source | None) -> list[tuple[int, 
     return rows
 
 
-def _mosaic(predictions: Predictions, source: Source | None, bag: int, marked: bool = True) -> View:
+def _mosaic(predictions: Predictions, source: Source | None, bag: int) -> View:
     names = without_common_prefix(predictions.classes)
     positions = evenly_spaced(predictions.instances_of(bag), MAX_MOSAIC_TILES)
     captions = [names[of] for of in predictions.guess[positions].tolist()]
-    return _pictures(predictions, source, positions, captions, MOSAIC_SIDE, marked)
+    return _pictures(predictions, source, positions, captions, MOSAIC_SIDE)
 
 
 def _pictures(
-    predictions: Predictions,
-    source: Source | None,
-    positions: np.ndarray,
-    captions: list[str],
-    side: int,
-    marked: bool = True,
+    predictions: Predictions, source: Source | None, positions: np.ndarray, captions: list[str], side: int
 ) -> View:
-    """Some images, `marked` if they are wrong."""
     bags, classes, shown = predictions.bags, predictions.classes, []
     kind, ids = instance_ids(bags, positions, source)
     for i, id, caption in zip(positions.tolist(), ids, captions, strict=True):
@@ -145,6 +135,5 @@ def _pictures(
         bag, confidence = predictions.bag_name(bags.bag_of(i)), predictions.confidence[i]
         title = f"bag {bag}, {instance}\n{classes[of]}, {confidence:.1%}"
         title += "" if truth is None else f"; true class {truth}"
-        wrong = truth not in (None, classes[of])
-        shown.append({"of": of, "caption": caption, "title": title, "wrong": marked and wrong})
+        shown.append({"of": of, "caption": caption, "title": title, "wrong": truth not in (None, classes[of])})
     return {"shown": shown} | picture_strip(bags.store[bags.index[positions]], side)

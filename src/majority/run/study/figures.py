@@ -62,7 +62,7 @@ class StudyFigures:
         different = {json.dumps(result, sort_keys=True): result for result in self.results}.values()
         lines = sorted(map(_line_of, different), key=_order)
         table = pd.DataFrame(lines).astype(dict.fromkeys(ALL, float))
-        best = -table.groupby(ROW, sort=False)[self._main_of(table)].transform("mean")
+        best = -table.groupby(ROW, sort=False)[self.main].transform("mean")
         order = np.lexsort((best, table.groupby(PANEL, sort=False).ngroup()))
         return table.iloc[order].reset_index(drop=True)
 
@@ -98,27 +98,22 @@ class StudyFigures:
         made = {names: _choice(panel) for names, panel in split(validated, PANEL)}
         return [dict(zip(PANEL, names, strict=True)) | choice for names, choice in made.items() if choice]
 
-    @property
-    def methods(self) -> list[str]:
-        return sorted(self.runs["method"].unique(), key=_place_of_method)
-
     @cached_property
     def main(self) -> str:
         """The figure by which methods are compared."""
-        return self._main_of(self.runs)
-
-    def _main_of(self, runs: pd.DataFrame) -> str:
-        if runs["instance_accuracy"].isna().all():
+        tests = [result.get("test") or {} for result in self.results]
+        if all(test.get("instance_accuracy") is None for test in tests):
             return "bag_accuracy"
-        skewed = any(metrics.is_skewed(result.get("test") or {}) for result in self.results)
-        return "macro_f1" if skewed and runs["macro_f1"].notna().any() else "instance_accuracy"
+        skewed = any(map(metrics.is_skewed, tests)) and any("macro_f1" in test for test in tests)
+        return "macro_f1" if skewed else "instance_accuracy"
 
     @cached_property
     def references(self) -> list[str]:
-        if self.reference is not None and self.reference not in self.methods:
-            rows = "; ".join(self.methods)
+        methods = [*self.runs["method"].unique()]
+        if self.reference is not None and self.reference not in methods:
+            rows = "; ".join(sorted(methods))
             raise InputError(f"--reference {self.reference}: this study has no such row: give one of {rows}")
-        usual = [name for name in REFERENCES if name in self.methods] or self.methods[:1]
+        usual = [name for name in REFERENCES if name in methods] or methods[:1]
         return usual if self.reference is None else [self.reference]
 
 
@@ -209,13 +204,6 @@ def _line_of(run: Result) -> dict[str, Any]:
 
 
 def _order(line: dict[str, Any]) -> tuple[Any, ...]:
-    scenario = _place(line["scenario"], SCENARIOS)
-    return line["recipe"], line["changed"], line["source"], scenario, _place_of_method(line["method"])
-
-
-def _place_of_method(name: str) -> tuple[int, str]:
-    return _place(name.partition(" (")[0], [*METHODS])
-
-
-def _place(name: str, names: Sequence[str]) -> tuple[int, str]:
-    return (names.index(name), "") if name in names else (len(names), name)
+    scenario = line["scenario"]
+    place = SCENARIOS.index(scenario) if scenario in SCENARIOS else len(SCENARIOS)
+    return line["recipe"], line["changed"], line["source"], place, scenario

@@ -53,18 +53,15 @@ def _sections(figures: StudyFigures, missing: Sequence[str], command: str, notes
     shown = sorted(tables.SHOWN, key=lambda figure: figure != figures.main)
     by_figure = {tables.title(figure): tables.figure_tables(figures, figure) for figure in shown}
     differences, choices = tables.difference_tables(figures), tables.choice_tables(figures)
-    sections = [
+    compared = html.explained(tables.INTERVALS, differences) if differences else ""
+    chosen = html.explained(tables.RULE, choices, len(choices[0].head)) if choices else ""
+    return [
         Section("main", main, f"{main} by method", html.plots(_plots(figures))),
         Section("study", "Study", "The study", html.study(_about(figures), missing, command)),
         Section("tables", "Tables", "Tables", html.figures(by_figure, [tables.LEGEND + no_labels, *notes], main)),
+        Section("differences", "Differences", "Differences", compared),
+        Section("choosing", "Choosing", "Choosing", chosen),
     ]
-    if differences:
-        content = html.explained(tables.INTERVALS, differences)
-        sections.append(Section("differences", "Differences", "Differences", content))
-    if choices:
-        content = html.explained(tables.RULE, choices, len(choices[0].head))
-        sections.append(Section("choosing", "Choosing", "Choosing", content))
-    return sections
 
 
 def _plots(figures: StudyFigures) -> dict[str, tuple[str, str]]:
