@@ -51,11 +51,15 @@ def user_path(path: str | Path) -> Path:
 
 def missing_file(path: Path, kind: str = "file") -> InputError:
     """The error for a path that does not exist, with a similar name in its folder."""
-    similar = None
+    return InputError(f"there is no {kind} {path}{similar_file(path)}: check the path")
+
+
+def similar_file(path: Path) -> str:
+    """A question for the message about a file that does not exist; empty if no name in its folder is similar."""
     with suppress(OSError, ValueError):  # the folder does not exist either, or cannot be read
-        similar = closest(path.name, os.listdir(path.parent), MIN_SIMILARITY)
-    guess = f" (did you mean {path.parent / similar}?)" if similar else ""
-    return InputError(f"there is no {kind} {path}{guess}: check the path")
+        if similar := closest(path.name, os.listdir(path.parent), MIN_SIMILARITY):
+            return f" (did you mean {path.parent / similar}?)"
+    return ""
 
 
 def check_expansion(path: Path, size: int) -> None:

@@ -22,7 +22,8 @@ from .custom.folders import INSTANCES, LABELS
 from .custom.images import ImageFiles, with_progress
 from .custom.load import load_custom
 from .embedding import read_embedding, write_embedding
-from .encoders.network import Network, open_network
+from .encoders.encoder import Network
+from .encoders.network import open_network
 
 
 def embed(
@@ -172,9 +173,6 @@ def _hash_images(opened: CustomBags) -> str:
     bags, paths = opened.bags, opened.paths
     assert paths is not None
     assert isinstance(bags.store, ImageFiles)
-    digest = hashlib.sha256()
-    states = [os.stat(path) for path in bags.store.paths]
-    for bag, i in zip(np.repeat(bags.bag_names(), bags.sizes).tolist(), bags.index.tolist(), strict=True):
-        line = f"{bag}\0{paths[i]}\0{states[i].st_size}\0{states[i].st_mtime_ns}\n"
-        digest.update(line.encode(errors="surrogateescape"))
-    return digest.hexdigest()
+    states = [(state.st_size, state.st_mtime_ns) for state in map(os.stat, bags.store.paths)]
+    content = bags.bag_names(), bags.sizes.tolist(), bags.index.tolist(), paths.tolist(), states
+    return hashlib.sha256(repr(content).encode()).hexdigest()

@@ -1,15 +1,16 @@
 """Predictions as rows of a CSV or Parquet file, written batch by batch.
 
-Only one batch of probabilities is in memory at a time and, if their store is on disk, only one batch of instances.
+Only a few batches of probabilities are in memory at a time and, if their store is on disk, one batch of instances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ..data.bags import Bags
 from ..data.winners import lead_of
@@ -163,59 +164,40 @@ def write_rows(path: Path, batches: Iterable[Columns]) -> int:
         raise InputError(f"{path}: predictions are written as {' or '.join(WRITERS)}: choose such a name")
     rows = 0
 
-    def write(place: Path) -> None:
+    def frames() -> Iterator[pd.DataFrame]:
+        """Several batches together, as many as one row group of Parquet has at least."""
         nonlocal rows
-        with WRITERS[path.suffix](place) as add:
-            for columns in batches:
-                add(columns)
-                rows += len(columns["part"])
+        waiting: list[pd.DataFrame] = []
+        for columns in batches:
+            waiting.append(pd.DataFrame(columns))
+            rows += len(waiting[-1])
+            if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+                yield pd.concat(waiting)
+                waiting.clear()
+        if waiting:
+            yield pd.concat(waiting)
 
-    write_atomically(path, write)
+    write_atomically(path, lambda place: WRITERS[path.suffix](place, frames()))
     return rows
 
 
-@contextmanager
-def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+def _write_csv(place: Path, frames: Iterator[pd.DataFrame]) -> None:
     """Numbers have six digits, but coordinates all of theirs."""
-    import pandas as pd
-
     with place.open("w", newline="", encoding="utf-8", errors="replace") as file:
-
-        def add(columns: Columns) -> None:
-            places = {name: columns[name].astype(object) for name in ("x", "y") if name in columns}
-            frame = pd.DataFrame(columns | places)
-            frame.to_csv(file, header=file.tell() == 0, index=False, float_format="%.6g", lineterminator="\r\n")
-
-        yield add
+        for frame in frames:
+            exact = frame.astype({name: object for name in ("x", "y") if name in frame})
+            exact.to_csv(file, header=file.tell() == 0, index=False, float_format="%.6g", lineterminator="\r\n")
 
 
-@contextmanager
-def _parquet_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+def _write_parquet(place: Path, frames: Iterator[pd.DataFrame]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer: pq.ParquetWriter | None = None
-    waiting: list[pa.Table] = []
-
-    def flush() -> None:
-        nonlocal writer
-        if waiting:
-            table = pa.concat_tables(waiting)
-            writer = writer or pq.ParquetWriter(place, table.schema)
+    tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    first = next(tables)
+    with pq.ParquetWriter(place, first.schema) as writer:
+        for table in chain([first], tables):
             writer.write_table(table)
-            waiting.clear()
-
-    def add(columns: Columns) -> None:
-        waiting.append(pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()}))
-        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
-            flush()
-
-    try:
-        yield add
-        flush()
-    finally:
-        if writer is not None:
-            writer.close()
 
 
-WRITERS = {".csv": _csv_file, ".parquet": _parquet_file}
+WRITERS = {".csv": _write_csv, ".parquet": _write_parquet}

@@ -155,7 +155,6 @@ def read_options(
         image_size=(height, width) if spec.images else None,
         channels=channels if spec.images else None,
         trained_images=record.images,
-        features=None if record.encoder is None else record.encoder.names,
         encoder=record.encoder,
         names=ColumnNames(*((columns or dict(bags)).get(name) for name in Columns.model_fields)),
         encoder_shape=None if embedding is None else embedding.image_shape,

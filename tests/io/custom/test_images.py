@@ -141,7 +141,7 @@ def test_all_wrong_images_are_reported(tmp_path, make, finds):
         (2, "0-0.png", "no such image", "correct the path"),
         (5, "1-0.png", "PNG, JPEG, TIFF or WEBP", "damaged", "leave it out"),
         (8, "2-0.png", "cannot be decoded"),
-        (11, "3-0.png", "more than 64 million", "MAJORITY_MAX_MEGAPIXELS"),
+        (11, "3-0.png", "more than 64,000,000", "make it smaller"),
         (14, "4-0.tif", "floating-point", "8 or 16 bits"),
         (17, "path is empty"),
         (20, "6-0.PNG", "no such image"),
@@ -154,7 +154,7 @@ def test_all_wrong_images_are_reported(tmp_path, make, finds):
 def test_a_name_in_other_capitals_is_guessed(tmp_path, make, finds):
     table = make.images(tmp_path, bags=4)
     place = save(table.assign(path=table["path"].str.replace("png", "PNG")), tmp_path)
-    assert finds(place, "0-0.PNG: there is no such image (did you mean 0-0.png?)")
+    assert finds(place, "0-0.PNG: there is no such image (did you mean", "0-0.png?)")
 
 
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])

@@ -38,8 +38,8 @@ def read_features(
     The dtype is float32, or float64 where float32 is too coarse, and always float64 for a classifier, whose training
     data may have needed it.
     """
-    if options.for_classifier and options.features:
-        encoder = options.encoder or ColumnEncoder.of_numbers(options.features)
+    if options.encoder is not None:
+        encoder = options.encoder
         for name in encoder.names:
             if name not in frame:
                 guess, trained_on = did_you_mean(name, frame.columns), abbreviate_names(encoder.names)

@@ -28,7 +28,8 @@ LABELS, INSTANCES = "labels.csv", "instances.csv"
 # ---------------------------------------------------------------------- feature files
 
 
-def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
+def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content | None:
+    """None if there are problems that leave nothing to read."""
     options.check_applicable(folder, images=False)
     embedding = read_embedding(folder)
     if embedding is not None and not embedding.complete:
@@ -41,13 +42,13 @@ def read_feature_folder(folder: Path, options: ReadOptions, findings: Findings) 
     table, bags = _read_bags(folder, files, options, findings)
     chosen = [files[name] for name in bags["bag"] if name in files]
     if findings.problems:
-        return Content(table, bags, np.zeros(0), None, np.zeros(0))
+        return None
     try:
         on_disk = FeatureFiles(chosen)
         coordinates = on_disk.coordinates()
     except FeatureFileError as error:
         findings.add(_unreadable(chosen, error))
-        return Content(table, bags, np.zeros(0), None, np.zeros(0))
+        return None
     store = on_disk.load_if_small()
     content = Content(
         table,

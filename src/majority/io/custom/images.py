@@ -8,7 +8,6 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from ...cores import usable_cores
 from ...data import stores
 from ...data.stores import MappedRows, RowsOnDisk, Store
 from ...errors import InputError
-from ...files import cache_folder, check_regular, write_error
+from ...files import cache_folder, check_regular, similar_file, write_error
 from ..image_summary import ImageFileSummary, ImageInfo
 from .content import Content
 from .findings import Findings
@@ -28,7 +27,6 @@ from .options import ReadOptions
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
-PIXELS_VARIABLE = "MAJORITY_MAX_MEGAPIXELS"
 MAX_KEPT_SIZE = 256  # pixels per side: images that all have the same size, up to this one, keep it
 DEFAULT_SIZE = 64  # pixels per side
 FEW_LEVELS = 64  # of 256: what remains of a 14-bit camera image that was written as 16 bits
@@ -95,23 +93,14 @@ def _orientation(image: Image.Image) -> int | None:
 
 def _open(path: Path) -> ImageFile.ImageFile:
     check_regular(path)
-    given = os.environ.get(PIXELS_VARIABLE, str(MAX_PIXELS // 10**6))
-    if not given.isdecimal():
-        raise InputError(f"{PIXELS_VARIABLE} is {given!r}: give a whole number of millions of pixels, such as 200")
-    limit = int(given) * 10**6
-    Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, limit)
-    too_many = f"it has more than {given} million pixels: make it smaller, or set {PIXELS_VARIABLE} to a larger number"
-    try:
-        image = Image.open(path, formats=FORMATS)
-    except Image.DecompressionBombError:
-        raise InputError(too_many) from None
+    image = Image.open(path, formats=FORMATS)
     wide = image.mode == "F"
     if image.mode == "I" and isinstance(image, TiffImagePlugin.TiffImageFile):  # signed 16 bits have this mode too
         wide = image.tag_v2[TiffImagePlugin.BITSPERSAMPLE][0] > 16
-    if wide or image.width * image.height > limit:
+    if wide or image.width * image.height > MAX_PIXELS:
         image.close()
         floating = "it has floating-point or 32-bit pixels, which have no fixed range: save it with 8 or 16 bits"
-        raise InputError(floating if wide else too_many)
+        raise InputError(floating if wide else f"it has more than {MAX_PIXELS:,} pixels: make it smaller")
     return image
 
 
@@ -169,7 +158,7 @@ def read_images(
         number = int(np.searchsorted(names, name))
         if number in errors and name:  # an empty cell is reported as such
             if not guessed and not os.path.exists(paths[number]):  # once, as it looks at all names in the folder
-                errors[number] += _in_other_case(paths[number])
+                errors[number] += similar_file(paths[number])
                 guessed = True
             slash = "write / between folders, not \\" if "\\" in name else "correct the path (relative to the manifest)"
             cure = f"{slash}, repair the image or leave it out"
@@ -180,15 +169,6 @@ def _find(path: Path) -> Path:
     """The file of this name, whose accented letters may have another form in Unicode."""
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD") if path.name)
     return path if os.path.exists(path) else next(filter(os.path.exists, forms), path)
-
-
-def _in_other_case(path: Path) -> str:
-    """A question for the message about a missing image: Windows and macOS do not distinguish capitals in names."""
-    with suppress(OSError, ValueError):  # there is no such folder
-        for name in os.listdir(path.parent):
-            if name.casefold() == path.name.casefold():
-                return f" (did you mean {name}?)"
-    return ""
 
 
 def _shape_of(files: Sequence[ImageInfo], options: ReadOptions) -> Shape:

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import InputError, count_noun
 from ...files import check_regular, missing_file
 from .checks import OF_TRAINING
-from .content import make_bags
+from .content import Content, make_bags
 from .custom_bags import SPLITS, CustomBags
 from .findings import Findings, Problem, ProblemError, abbreviate_names
 from .folders import is_image_folder, read_feature_folder, read_image_folder
@@ -58,11 +58,12 @@ def _read(path: Path, options: ReadOptions) -> tuple[CustomBags | None, Findings
     findings = Findings()
     is_table = not path.is_dir() or is_parquet(path)
     read = read_manifest if is_table else read_image_folder if is_image_folder(path) else read_feature_folder
+    content: Content | None = None
     try:
         content = read(path, options, findings)
     except ProblemError as error:
         findings.problems.append(error.problem)
-    if findings.problems:
+    if content is None or findings.problems:
         return None, findings
     try:
         bags = make_bags(content, path.resolve().stem, options, findings)

@@ -47,8 +47,8 @@ class ReadOptions:
     image_size: tuple[int, int] | None = None  # (height, width)
     channels: int | None = None
     trained_images: ImageFileSummary | None = None  # the image files that a classifier was trained on
-    features: tuple[str, ...] | None = None  # columns of a manifest
-    encoder: ColumnEncoder | None = None  # what a classifier's training data made of these columns
+    features: tuple[str, ...] | None = None  # columns of a manifest to train on
+    encoder: ColumnEncoder | None = None  # what a classifier's training data made of its columns
     names: ColumnNames = field(default_factory=ColumnNames)  # those of a classifier's training data need not occur
     encoder_shape: tuple[int, int, int] | None = None  # images are read for an encoder, at this shape and on demand
     block: Block | None = None  # read this piece only; None: everything
@@ -65,7 +65,7 @@ class ReadOptions:
             return
         content, leave = "images" if images else "vectors", "leave it out"
         if self.for_classifier and images and self.image_size is None:
-            kind = f"the columns {abbreviate_names(self.features)}" if self.features else "columns of numbers"
+            kind = f"the columns {abbreviate_names(self.encoder.names)}" if self.encoder else "columns of numbers"
             raise InputError(f"the run classifies vectors, but {source} names images: give a table with {kind}")
         if self.for_classifier and columns and self.image_size is not None:
             raise InputError(f"the run classifies images, but {source} names none: add a column path")

@@ -1,4 +1,4 @@
-"""Encoder: a pretrained network of your own under a name, and how it takes images."""
+"""Encoder: a pretrained network of your own under a name, and how it takes images; Network: one that is open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ...errors import InputError
 from ...registry import Registry
+from ..embedding import Embedding
 
 if TYPE_CHECKING:  # PyTorch takes long to import
     from torch import nn
@@ -38,3 +42,22 @@ class Encoder:
 
 
 ENCODERS: Registry[Encoder] = Registry("encoder", Encoder)
+
+
+@dataclass(frozen=True)
+class Network:
+    """An encoder that is ready to use, with the facts that it takes to embed further images alike."""
+
+    embedding: Embedding
+    run: Callable[[np.ndarray], np.ndarray]  # normalised images (n, channels, height, width) -> (n, features)
+    on_gpu: bool = False
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """The features (n, d) float32 of images (n, height, width, channels) uint8 of the encoder's shape."""
+        mean, std = (np.asarray(values, np.float32) for values in (self.embedding.mean, self.embedding.std))
+        scaled = (images.astype(np.float32) / 255 - mean) / std
+        features = self.run(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
+        if not np.isfinite(features).all():
+            model = self.embedding.model
+            raise InputError(f"{model} returned NaN or infinity: check --mean and --std, or use another model")
+        return features

@@ -1,11 +1,10 @@
-"""Network: an open encoder. Images in, features out, with the facts that it takes to embed further images alike."""
+"""Encoders as open networks: images in, features out."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,27 +16,8 @@ from ...errors import InputError
 from ...files import user_path
 from ...nn.backbones import TIMM
 from ..embedding import Embedding
-from .encoder import ENCODERS, Encoder
+from .encoder import ENCODERS, Encoder, Network
 from .onnx_file import ONNX, hash_files, open_onnx
-
-
-@dataclass(frozen=True)
-class Network:
-    """An encoder that is ready to use."""
-
-    embedding: Embedding
-    run: Callable[[np.ndarray], np.ndarray]  # normalised images (n, channels, height, width) -> (n, features)
-    on_gpu: bool = False
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        """The features (n, d) float32 of images (n, height, width, channels) uint8 of the encoder's shape."""
-        mean, std = (np.asarray(values, np.float32) for values in (self.embedding.mean, self.embedding.std))
-        scaled = (images.astype(np.float32) / 255 - mean) / std
-        features = self.run(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
-        if not np.isfinite(features).all():
-            model = self.embedding.model
-            raise InputError(f"{model} returned NaN or infinity: check --mean and --std, or use another model")
-        return features
 
 
 def open_network(
@@ -99,12 +79,12 @@ def _open(model: str, weights: str | None, image_size: int | None, device: str) 
     if Path(model).suffix.lower() == ONNX:
         if weights is not None:
             raise InputError(f"--weights {weights}: an ONNX file contains its weights; leave it out")
-        return Network(*open_onnx(Path(model), image_size, device))
+        return open_onnx(Path(model), image_size, device)
     if model.startswith(TIMM):
         encoder = timm_encoder(model, pretrained=weights is None)
     else:
         encoder = ENCODERS.find(model, f", {TIMM}NAME, or the path of an .onnx file")
-    return Network(*open_module(encoder, weights, device))
+    return open_module(encoder, weights, device)
 
 
 def _per_channel(name: str, given: Sequence[float] | None, facts: Embedding) -> tuple[float, ...]:
@@ -162,10 +142,8 @@ def timm_encoder(model: str, pretrained: bool) -> Encoder:
     return Encoder(model, lambda: module, "", (sides[0], sides[1]), channels, tuple(facts["mean"]), tuple(facts["std"]))
 
 
-def open_module(
-    encoder: Encoder, weights: str | None, device: str
-) -> tuple[Embedding, Callable[[np.ndarray], np.ndarray], bool]:
-    """The facts of a registered encoder, how to run it on normalised images, and whether on a GPU."""
+def open_module(encoder: Encoder, weights: str | None, device: str) -> Network:
+    """A registered encoder, ready to use."""
     module, model = encoder.create(), encoder.name
     if not isinstance(module, nn.Module):
         raise InputError(f"encoder {model} created an object of type {type(module).__name__}: return a torch module")
@@ -187,7 +165,7 @@ def open_module(
     facts = Embedding(
         model, None if path is None else str(path), sha256, sides, encoder.channels, encoder.mean, encoder.std, 0
     )
-    return facts, run, place.type != "cpu"
+    return Network(facts, run, place.type != "cpu")
 
 
 def _load_weights(module: nn.Module, path: Path, model: str) -> None:

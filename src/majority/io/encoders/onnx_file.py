@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +12,15 @@ from ...data.device import choose_device
 from ...errors import InputError
 from ...files import check_regular, user_path
 from ..embedding import Embedding
-from .encoder import IMAGENET_MEAN, IMAGENET_STD
+from .encoder import IMAGENET_MEAN, IMAGENET_STD, Network
 
 ONNX = ".onnx"
 DEFAULT_SIZE = 224
 FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
-def open_onnx(
-    path: Path, image_size: int | None, device: str
-) -> tuple[Embedding, Callable[[np.ndarray], np.ndarray], bool]:
-    """The facts of an ONNX file, how to run it on normalised images (n, channels, height, width), and whether on a GPU.
+def open_onnx(path: Path, image_size: int | None, device: str) -> Network:
+    """An ONNX file, ready to use.
 
     The input is float (n, channels, height, width) or (n, height, width, channels), with a fixed or any number of
     images. The first output is (n, features), or (n, features, height, width), which is averaged over positions.
@@ -66,7 +63,7 @@ def open_onnx(
         return features.mean(axis=(2, 3)) if features.ndim == 4 else features
 
     facts = (str(path.resolve()), None, hash_files(path), (height, width), sides[1] or 3)
-    return Embedding(*facts, IMAGENET_MEAN, IMAGENET_STD, 0), run, on_gpu
+    return Network(Embedding(*facts, IMAGENET_MEAN, IMAGENET_STD, 0), run, on_gpu)
 
 
 def hash_files(path: Path) -> str:
