@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import sklearn
 import torch
-from sklearn.datasets import load_digits
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -17,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
-from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy, make_bags
+from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])
@@ -134,7 +133,7 @@ def test_score_without_groups_is_accuracy_of_rows_and_says_so_of_bags():
         warnings.simplefilter("error")
         assert score < 0.7 < model.score(X, y, groups)
         assert model.score(X, truth, groups=range(len(X))) > 0.98  # said with intent
-        alone = quick().fit(X, truth)
+        alone = quick().fit(X, truth, groups=range(len(X)))
         assert alone.score(X, truth) == (alone.predict(X) == truth).mean()
 
 
@@ -178,7 +177,6 @@ def changed(values, row, value):
         ({"method": "additive"}, lambda y, ids: (y, ids), "only within its bag"),
         ({"method": "supervised"}, lambda y, ids: (y, ids), "instance labels"),
         ({"method": "magic"}, lambda y, ids: (y, ids), "no method"),
-        ({"method_options": 3}, lambda y, ids: (y, ids), "method_options is 3"),
         ({"random_state": "x"}, lambda y, ids: (y, ids), "random_state"),
     ],
 )
@@ -188,38 +186,12 @@ def test_wrong_input_is_named(options, change, facts):
         quick(**options).fit(X, *change(y, groups))
 
 
-def warnings_of(X, y, groups=None):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        quick(batch_bags=64).fit(X, y, groups)  # fewer steps, less time
-    return [str(warning.message) for warning in caught]
-
-
-def test_a_warning_where_bags_seem_forgotten_in_any_order_of_rows():
-    pixels, digits = load_digits(return_X_y=True)
-    rng = np.random.default_rng(0)
-    bags = make_bags(pixels, digits, range(10), n_bags=30, size=20, scenario="small", rng=rng)
-    X, y = bags.instances(), np.repeat(bags.labels, bags.sizes)
-    order = rng.permutation(len(y))
-    (message,) = warnings_of(X[order], y[order])
-    assert "as if y held labels of bags: pass groups=bag_ids" in message
-    assert warnings_of(X, y, groups=range(len(y))) == []  # said with intent
-
-
-def test_no_warning_where_labels_are_the_rows_own():
-    X, y = load_digits(return_X_y=True)
-    mixed = np.random.default_rng(0).permutation(len(y))[:450]
-    for order in (mixed, mixed[np.argsort(y[mixed])]):
-        assert warnings_of(X[order], y[order]) == []
-    some = mixed[:200]
-    assert warnings_of(pd.DataFrame(X[some]).add_prefix("column "), y[some]) == []
-
-
-def test_too_little_to_judge_is_no_warning():
-    rng = np.random.default_rng(0)
-    assert warnings_of(rng.normal(size=(300, 2)), rng.random(300) < 0.03) == []  # a rare class
-    assert warnings_of(rng.normal(size=(19, 2)), rng.integers(3, size=19)) == []  # few rows
-    assert warnings_of(rng.normal(size=(50, 2)), np.zeros(50, int)) == []
+def test_no_groups_is_a_warning_and_groups_of_one_row_are_none():
+    X, y, _, _ = make_table(bags=6)
+    with pytest.warns(UserWarning, match="fit got no groups.*pass groups=bag_ids"):
+        quick().fit(X, y)
+    with warnings.catch_warnings(action="error"):
+        quick().fit(X, y, groups=range(len(y)))
 
 
 # ---------------------------------------------------------------- model selection

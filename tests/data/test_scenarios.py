@@ -171,11 +171,6 @@ def test_lowest_favours_low_classes_and_resample_does_not():
         ({"with_replacement": True, "shared": False}, "with_replacement .* shared=False .* choose one"),
         ({"ties": "coin"}, "ties='coin' is unknown: use one of lowest, resample, error"),
         ({"n_bags": 0}, "0 bags are too few: give at least 1"),
-        (
-            {"winner_prior": [1, 1, 1]},
-            "winner_prior .* does not fit 4 classes: give one non-negative weight per class",
-        ),
-        ({"winner_prior": [0, 0, 0, 0]}, "not all 0"),
     ],
 )
 def test_errors_name_the_cause_and_the_cure(ask, message):

@@ -193,7 +193,6 @@ def test_wrong_inputs_are_one_message(change, facts):
     [
         (losses.NaiveLoss, {"labels": torch.ones(2, 2, dtype=torch.bool)}, "NaiveLoss cannot .* mask"),
         (losses.OutputMeanLoss, {"runner_up": torch.tensor([1, 0])}, "OutputMeanLoss cannot .* runner-up"),
-        (lambda: losses.CountLoss(background=1), {}, "labelled 1, the background"),
         (losses.ProportionLoss, {}, "ProportionLoss.* proportions"),
         (lambda: losses.CountLoss(reduction="avg"), {}, "reduction='avg'.*mean, sum, none"),
     ],

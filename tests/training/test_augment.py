@@ -221,7 +221,7 @@ def test_no_augmentation_waits_for_the_device(name):
 def test_unknown_names_and_settings_are_refused():
     with pytest.raises(InputError, match=r"no augmentation 'blur'.* one of flip, rotate90"):
         Augment(("flip", "blur"))
-    with pytest.raises(InputError, match=r"augmentation crop cannot take .*'size'.*; its settings are pad=None"):
+    with pytest.raises(InputError, match=r"augmentation crop cannot take 'size'; its settings are pad=None"):
         Augment((("crop", {"size": 3}),))
 
 
@@ -255,17 +255,3 @@ def test_a_registered_augmentation_is_used_in_training(registries):
     assert inverted != plain
     assert inverted == losses_with(("invert",)), "the same seed gives the same draws"
     assert losses_with((("invert", {"share": 0.0}),)) == plain
-
-
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [
-        (lambda images, generator: images[:1], "does not return finite float images"),
-        (lambda images, generator: images / 0, "does not return finite float images"),
-        (lambda images, generator: images.reshape(7), "invalid for input"),
-    ],
-)
-def test_a_wrong_augmentation_is_refused_before_training(registries, function, problem):
-    register(Augmentation("wrong", function))
-    with pytest.raises(InputError, match=f"augmentation wrong cannot take .*{problem}"):
-        Settings(augment=("wrong",))

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from majority import Bags, Callback, Settings, build_model, fit
-from majority.training import memory
-from majority.training.memory import largest_step
+from majority.training import loop
+from majority.training.loop import largest_step
 
 SIZES = (1, 9, 4, 4, 30)
 
@@ -40,7 +40,7 @@ def test_small_vectors_use_one_thread_and_large_steps_and_images_all(monkeypatch
     torch.set_num_threads(3)
     try:
         assert threads_used(rng.normal(size=(4, 5, 23)).astype("float32")) == 1
-        monkeypatch.setattr(memory, "SMALL_STEP", 1000)
+        monkeypatch.setattr(loop, "SMALL_STEP", 1000)
         assert threads_used(rng.normal(size=(4, 5, 23)).astype("float32")) == 3
         assert threads_used(rng.integers(0, 256, (4, 2, 8, 8, 1)).astype(np.uint8), "tiny") == 3
     finally:

@@ -40,7 +40,7 @@ def as_array(values: Any) -> np.ndarray:
     return np.asarray(values)
 
 
-def as_objects(values: Column) -> np.ndarray:
+def as_objects(values: Any) -> np.ndarray:
     """An array; of a list, an array of objects, in which NaN is not the text 'nan'."""
     return as_array(values if hasattr(values, "dtype") else np.array(values, dtype=object))
 

@@ -22,7 +22,6 @@ from .columns import take
 from .device import as_supported, to_device
 from .instance_labels import UNKNOWN
 from .segments import Segments
-from .stores import RowsOnDisk
 from .targets import Target
 
 SMALLEST_WEIGHT = 1e-12  # of an instance, relative to the mean of its bag: smaller ones are no float32
@@ -93,12 +92,11 @@ class BagLoader:
     ):
         self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
         self.training_weights, self.weights = _training_weights(bags), _relative_weights(bags)
-        self.rows = bags.store if isinstance(bags.store, RowsOnDisk) else as_tensor(bags.store)
         self.store: Tensor | None = None  # on the device; None: instances are read batch by batch
         if share_store_with is not None and share_store_with.bags.store is bags.store:
             self.store = share_store_with.store
-        elif isinstance(self.rows, Tensor) and not stream:
-            self.store = as_supported(self.rows, device).to(device)
+        elif isinstance(bags.store, np.ndarray) and not stream:
+            self.store = as_supported(as_tensor(bags.store), device).to(device)
 
     def shuffled(
         self,
@@ -199,12 +197,8 @@ class BagLoader:
                 pass
 
     def _read(self, index: np.ndarray) -> Tensor:
-        if self.device.type != "cuda":
-            return self.rows[torch.from_numpy(index)] if isinstance(self.rows, Tensor) else as_tensor(self.rows[index])
-        if isinstance(self.rows, RowsOnDisk):
-            return torch.from_numpy(self.rows[index]).pin_memory()
-        rows = torch.empty((len(index), *self.rows.shape[1:]), dtype=self.rows.dtype, pin_memory=True)
-        return torch.index_select(self.rows, 0, torch.from_numpy(index), out=rows)
+        rows = torch.from_numpy(self.bags.store[index])
+        return rows.pin_memory() if self.device.type == "cuda" else rows
 
     def _copy_to_device(self, rows: Tensor) -> Tensor:
         return as_supported(rows, self.device).to(self.device, non_blocking=self.device.type == "cuda")

@@ -129,12 +129,12 @@ def make_bags(
         voters = size - _draw_background(n_bags, size, background_shares, rng)
     n_classes = len(voting)
     limits = majority_range(scenario, n_classes, int(np.min(voters)))
-    prior = _check_prior(winner_prior, n_classes)
+    prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
     check_lengths({"labels": labels, "weights": weights}, len(store), "instance")
     codes = encode_labels(labels, classes, lambda i: f"instance {i}")
     drawable = np.arange(len(store)) if positions is None else positions
     counts = _draw_counts(n_bags, voters, n_classes, limits, ties, rng)  # (b, C), the winner's first
-    winners = rng.choice(n_classes, size=n_bags, p=prior)
+    winners = rng.choice(n_classes, size=n_bags, p=prior / prior.sum())
     keys = rng.random((n_bags, n_classes))
     keys[np.arange(n_bags), winners] = -1  # the winner is first in its bag's order of classes
     votes = np.empty_like(counts)
@@ -269,11 +269,3 @@ def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | N
     if not 0 <= low < high <= 1:
         raise InputError(f"{low:g},{high:g} is not a range of proportions: use 0 <= LOW < HIGH <= 1")
     return f"{low:g},{high:g}", low, high
-
-
-def _check_prior(winner_prior: ArrayLike | None, n_classes: int) -> np.ndarray:
-    prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
-    if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() == 0:
-        what = f"winner_prior {prior.tolist()} does not fit {n_classes} classes"
-        raise InputError(f"{what}: give one non-negative weight per class, not all 0")
-    return prior / prior.sum()

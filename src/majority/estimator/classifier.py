@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from ..data.bags import Bags
+from ..data.columns import as_objects
 from ..data.device import BATCH_INSTANCES, choose_device
 from ..data.segments import Segments
 from ..data.training_labels import with_training_labels
@@ -25,10 +26,8 @@ from ..errors import InputError
 from ..nn.methods import AUTO, METHODS, check_options
 from ..predict.classifier import Classifier
 from ..recipes import DEFAULT, Plan, Run, TaskInfo, find_recipe, model_builder, train_by_plan
-from .rows import as_objects, is_special, make_bags, refuse_missing, share_of_bags_right
+from .rows import is_special, make_bags, refuse_missing, share_of_bags_right
 
-SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
-FEWEST_ROWS = 20  # with fewer rows this is not checked
 PLAN_PARAMETERS = ("epochs", "batch_bags", "learning_rate", "weight_decay", "patience", "max_instances")
 FLOATS = [np.float64, np.float32]  # other types of X are converted to the first
 CURE = (
@@ -41,8 +40,8 @@ CURE = (
 class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     """An instance classifier trained on bags: `fit(X, y, groups=bag_ids)`, where y repeats the bag's label on each row.
 
-    X is a table of vectors. Without groups, each row is its own bag and this is an ordinary classifier; a warning is
-    given if the labels look like labels of bags. `predict` and `predict_proba` classify single rows;
+    X is a table of vectors. Without groups, each row is its own bag and this is an ordinary classifier, with a
+    warning: pass groups=range(len(X)) if that is meant. `predict` and `predict_proba` classify single rows;
     `score(X, y, groups)` is the bag accuracy.
 
     >>> from majority import bag_accuracy
@@ -167,7 +166,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         self.validation_bags_ = len(held_out or ())
         self._trained_on_bags = len(bags) < len(rows)
         if groups is None:
-            self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
+            warnings.warn(f"fit got no groups, so every row was treated as a bag of its own: {CURE}", stacklevel=2)
         return self
 
     def _plan(self, train: Bags, seed: int) -> tuple[Plan, TaskInfo]:
@@ -187,12 +186,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
-        text, options = (str, "a name"), (Mapping | None, "a dict, or None")
-        needed = {"method": text, "recipe": text, "method_options": options, "settings": options}
-        needed["backbone"] = (str | nn.Module, "a name, or a module that returns (n, features)")
-        for name, (kind, what) in needed.items():
-            if not isinstance(getattr(self, name), kind):
-                raise InputError(f"{name} is {getattr(self, name)!r}: give {what}")
         if not isinstance(self.validation_fraction, Real) or not 0 <= self.validation_fraction < 1:
             raise InputError(f"validation_fraction is {self.validation_fraction!r}: it must be 0 or more and below 1")
         if self.method != AUTO and METHODS.find(self.method).needs_bag:
@@ -204,12 +197,9 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:  # (n, C)
         """Probability of each class for each row, in the order of `classes_`."""
         check_is_fitted(self)
-        return self._probabilities(validate_data(self, X, dtype=FLOATS, reset=False))
-
-    def _probabilities(self, X: np.ndarray) -> np.ndarray:  # (n, C)
-        model = self._model
+        model, rows = self._model, validate_data(self, X, dtype=FLOATS, reset=False)
         with torch.inference_mode():
-            pieces = torch.tensor(X).split(BATCH_INSTANCES)
+            pieces = torch.tensor(rows).split(BATCH_INSTANCES)
             features = (model.backbone(model.normalise(piece)) for piece in pieces)
             outputs = [model.head(piece, Segments(np.ones(len(piece)))) for piece in features]
             return torch.cat([output.instance_log_probs for output in outputs]).exp().numpy()
@@ -247,19 +237,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         train, held_out = bags.subset(~is_held_out), bags.subset(is_held_out)
         lost_a_class = len(train.bag_labels.named_classes()) < len(bags.bag_labels.named_classes())
         return (bags, None) if lost_a_class else (train, held_out)
-
-    def _warn_of_bag_labels(self, rows: Bags) -> None:
-        """Warn if even the rows that the model is surest of often have another label, as rows of bags have."""
-        probabilities = self._probabilities(rows.instances())
-        surest = probabilities.max(axis=1).argsort()[len(rows) // 2 :]
-        share = rows.bag_labels.allows(probabilities.argmax(axis=1))[surest].mean()
-        if len(rows) >= FEWEST_ROWS and share < SURE_AND_RIGHT:
-            warnings.warn(
-                "fit got no groups, so every row was treated as an instance of its label. But of the half of the rows "
-                f"that the model is surest of, fewer than {SURE_AND_RIGHT:.0%} have the predicted label, as if y held "
-                f"labels of bags: {CURE}",
-                stacklevel=3,
-            )
 
 
 def _seed_from(random_state: Any) -> int:

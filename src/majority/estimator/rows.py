@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ..data.bags import Bags, check_not_only_together
-from ..data.columns import find_missing
+from ..data.columns import as_objects, find_missing
 from ..data.labels import SEPARATOR, split_label
 from ..errors import InputError
 
@@ -71,11 +71,6 @@ def refuse_missing(values: ArrayLike, what: str) -> None:
         raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
 
 
-def as_objects(values: ArrayLike) -> np.ndarray:
-    """An array; of a list, an array of objects, in which NaN is not the text 'nan'."""
-    return np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=object)
-
-
 def _missing(column: np.ndarray) -> np.ndarray:  # positions
     empty = [isinstance(value, str) and value == "" for value in column] if column.dtype.kind in "OU" else []
     return np.union1d(find_missing(column), np.flatnonzero(empty))
@@ -93,10 +88,7 @@ def share_of_bags_right(
         return float(accuracy_score(column_or_1d(y), predicted))
     _, bags = make_bags(np.zeros((len(predicted), 1)), y, groups, weights=weights)
     classes, codes = np.unique(predicted, return_inverse=True)
-    votes = np.eye(len(classes))[codes[bags.index]]  # (n, classes), in the order of the bags
-    if bags.weights is not None:
-        votes = votes * bags.weights[:, None]
-    winners = np.add.reduceat(votes, bags.offsets[:-1]).argmax(axis=1)  # (b,)
+    winners = bags.count_classes(codes[bags.index], len(classes), weighted=True).argmax(axis=1)  # (b,)
     number = {name: i for i, name in enumerate(bags.classes)}
     numbers = np.array([number.get(str(name), -1) for name in classes.tolist()])[winners]  # -1: no label has that name
     right = bags.bag_labels.allows(np.maximum(numbers, 0)) & (numbers >= 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..predict.intervals import CONFIDENCE, RESAMPLES, Intervals, bootstrap
+from ..predict.intervals import CONFIDENCE, RESAMPLES, bootstrap
 from ..predict.metrics import CALIBRATION_BINS, Margins, class_rates
 from ..predict.predictions import Predictions
 
@@ -25,36 +25,31 @@ def check_figures_path(path: Path) -> None:
 def summary_with_intervals(predictions: Predictions) -> dict[str, Any]:
     """The figures by name and, under `intervals`, the ends of the interval of each that has one."""
     figures = predictions.summary()
-    return figures | {"intervals": _of_figures(figures, bootstrap(predictions))}
+    intervals = bootstrap(predictions)
+    return figures | {"intervals": {name: list(intervals[name]) for name in intervals if figures.get(name) is not None}}
 
 
 def describe(predictions: Predictions) -> dict[str, Any]:
     """All tables of an evaluation. Classes are compared by instance if the class of any instance is known, otherwise by
     bag."""
-    figures, intervals = predictions.summary(), bootstrap(predictions)
-    described: dict[str, Any] = {"figures": figures, "intervals": _of_figures(figures, intervals)}
+    figures = summary_with_intervals(predictions)
+    described: dict[str, Any] = {"intervals": figures.pop("intervals"), "figures": figures}
     if predictions.known is not None or predictions.labels is not None:
         unit = "bags" if predictions.known is None else "instances"
         matrix, names = predictions.confusion, predictions.true_classes
-        described["classes"] = {"unit": unit, "rows": _class_rows(matrix, names, intervals)}
+        described["classes"] = {"unit": unit, "rows": _class_rows(matrix, names)}
         described["confusion"] = {"unit": unit, "classes": list(names), "rows": matrix.tolist()}
     if predictions.calibration is not None:
         described["calibration"] = _calibration_rows(predictions.calibration)
     return described
 
 
-def _of_figures(figures: Mapping[str, Any], intervals: Intervals) -> dict[str, list[float]]:
-    return {name: list(ends) for name, ends in intervals.figures.items() if figures.get(name) is not None}
-
-
-def _class_rows(matrix: np.ndarray, names: Sequence[str], intervals: Intervals) -> list[dict[str, Any]]:
+def _class_rows(matrix: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
     rates, rows = class_rates(Margins.of(matrix)), []
     for number, name in enumerate(names):
         row: dict[str, Any] = {"class": name, "n": int(matrix[number].sum()), "predicted": int(matrix[:, number].sum())}
         for rate, values in rates.items():
-            ends = intervals.classes[rate][number].tolist() if rate in intervals.classes else [math.nan]
             row[rate] = _number(values[number])
-            row[f"{rate}_interval"] = None if math.isnan(ends[0]) or row[rate] is None else ends
         rows.append(row)
     return rows
 

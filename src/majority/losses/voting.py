@@ -11,32 +11,19 @@ from ..data.background import Background
 from ..data.labels import KINDS
 from ..data.segments import Segments
 from ..data.targets import Target
-from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import runner_up_log_probs, share_divergence, winner_log_probs
 
 
 class VotingLoss(BagLoss):
-    """A subclass defines `count`. ``background`` is the class that does not vote, by its number."""
+    """A subclass defines `count`. ``background`` is the class that does not vote, by its number; no
+    bag may have it as its label."""
 
     uses_weights, label_kinds = True, KINDS
 
     def __init__(self, *, background: Background | int | None = None, **common: Any):
         super().__init__(**common)
         self.background = Background(background) if isinstance(background, int) else background
-
-    def read_labels(self, labels: Tensor, runner_up: Tensor | None, classes: int) -> Target:
-        target = super().read_labels(labels, runner_up, classes)
-        if self.background is None:
-            return target
-        number = self.background.index
-        if not 0 <= number < classes:
-            raise InputError(f"background is {number}: give a class from 0 to {classes - 1}")
-        if self.may_read(labels):
-            named = [mask[:, number].any() for mask in (target.allowed, target.runner_up) if mask is not None]
-            if any(named):
-                raise InputError(f"a bag is labelled {number}, the background, which cannot win: leave that bag out")
-        return target
 
     def classify(self, logits: Tensor) -> Tensor:  # (n, K) -> (n, K) log-probabilities
         return logits.log_softmax(dim=1)

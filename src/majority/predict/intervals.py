@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from .metrics import CALIBRATION_BINS, Margins, class_rates, confidence_bins
+from .metrics import CALIBRATION_BINS, confidence_bins
 from .predictions import Predictions
 
 CONFIDENCE = 0.95
@@ -17,30 +16,24 @@ MAX_CELLS = 4_000_000  # of the tables of several resamples, in memory at a time
 Interval = tuple[float, float]
 
 
-class Intervals(NamedTuple):
-    """The ends of the intervals: of each figure, and of precision, recall and F1 of each true class."""
+def bootstrap(predictions: Predictions, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Percentile intervals of the figures over resamples of the bags, each with as many bags as there are.
 
-    figures: dict[str, Interval]
-    classes: dict[str, np.ndarray]  # by name: (T, 2), NaN if the figure is not defined for a class; empty: no instances
-
-
-def bootstrap(predictions: Predictions, resamples: int = RESAMPLES, seed: int = 0) -> Intervals:
-    """Percentile intervals over resamples of the bags, each with as many bags as there are.
-
-    A figure that is not defined in some resamples, such as the recall of a class that is not drawn, has the interval of
-    the others. With one bag there are no intervals. Resamples of bags that are all right are all right, which is no
+    A figure that is not defined in some resamples, such as a share of bags with a runner-up, has the interval of the
+    others. With one bag there are no intervals. Resamples of bags that are all right are all right, which is no
     certainty: a share of 0 or 1 has an exact binomial interval, and another figure that never changes has none.
     """
     if len(predictions.bags) < 2:
-        return Intervals({}, {})
+        return {}
     pieces = [_figures_of(predictions, weights) for weights in _resample(predictions, resamples, seed)]
-    bags, found = _bags_of_shares(predictions), Intervals({}, {})
+    found, tail = dict[str, Interval](), (1 - CONFIDENCE) / 2
     for name in pieces[0]:
-        ends = _interval(np.concatenate([piece[name] for piece in pieces]), bags.get(name))
-        if ends.ndim == 2:
-            found.classes[name.removeprefix("class ")] = ends
-        elif not np.isnan(ends[0]):
-            found.figures[name] = (float(ends[0]), float(ends[1]))
+        values = np.concatenate([piece[name] for piece in pieces])
+        low, high = np.nanquantile(values, [tail, 1 - tail]).tolist() if not np.isnan(values).all() else (0.5, 0.5)
+        if low == high and name in predictions.ratios and name != "overestimation":  # which is no share
+            low, high = exact_interval(low, int((predictions.ratios[name][1] > 0).sum()))
+        if low != high:
+            found[name] = (low, high)
     return found
 
 
@@ -55,15 +48,13 @@ def _resample(predictions: Predictions, resamples: int, seed: int) -> Iterator[n
 
 
 def _figures_of(predictions: Predictions, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """(r, b) -> by name (r,), or (r, T) for figures of classes: those of `Predictions.summary`.
+    """(r, b) -> by name (r,), those of `Predictions.summary`.
 
     The share of the most frequent label is left out: it describes the bags, not the model.
     """
     if predictions.margins is None:
         return predictions.figures(weights, None)
-    calibration = (weights[:, :, None, None] * _calibration_of_bags(predictions)).sum(axis=1)
-    rates = class_rates(Margins(*(weights @ of_bags for of_bags in predictions.margins)))
-    return predictions.figures(weights, calibration) | {f"class {name}": of_class for name, of_class in rates.items()}
+    return predictions.figures(weights, (weights[:, :, None, None] * _calibration_of_bags(predictions)).sum(axis=1))
 
 
 def _calibration_of_bags(predictions: Predictions) -> np.ndarray:  # (b, bins, 3)
@@ -75,33 +66,12 @@ def _calibration_of_bags(predictions: Predictions) -> np.ndarray:  # (b, bins, 3
     return np.stack(tables, axis=2)
 
 
-def _interval(values: np.ndarray, bags: np.ndarray | None) -> np.ndarray:  # (r, ...), (...) -> (..., 2)
-    """One without width is the exact one of a share of 0 or 1 of so many bags, otherwise NaN."""
-    tail = (1 - CONFIDENCE) / 2
-    undefined = np.isnan(values).all(axis=0)
-    ends = np.moveaxis(np.nanquantile(np.where(undefined, 0.0, values), [tail, 1 - tail], axis=0), 0, -1)
-    low, high = ends[..., 0], ends[..., 1]
-    exact = np.full(ends.shape, np.nan) if bags is None else exact_interval(low, bags)
-    ends = np.where((low == high)[..., None], exact, ends)
-    return np.where(undefined[..., None], np.nan, ends)
+def exact_interval(share: float, bags: int) -> Interval:
+    """The interval of Clopper and Pearson for a share of 0 or 1 of independent bags; of another one, without width.
 
-
-def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...), (...) -> (..., 2)
-    """The interval of Clopper and Pearson for a share of 0 or 1 of independent bags; NaN for other shares.
-
-    >>> exact_interval(np.array([1.0, 0.0]), np.array([6, 6])).round(3).tolist()
-    [[0.541, 1.0], [0.0, 0.459]]
+    >>> low, high = exact_interval(1.0, 6)
+    >>> round(low, 3), high
+    (0.541, 1.0)
     """
-    bound = ((1 - CONFIDENCE) / 2) ** (1 / np.maximum(bags, 1))
-    low = np.select([share == 1, share == 0], [bound, 0.0], np.nan)
-    high = np.select([share == 1, share == 0], [1.0, 1 - bound], np.nan)
-    return np.stack([low, high], axis=-1)
-
-
-def _bags_of_shares(predictions: Predictions) -> dict[str, np.ndarray]:
-    """How many bags each figure is over that is a share of bags or instances. Of classes: (T,)."""
-    bags = {name: (whole > 0).sum() for name, (_, whole) in predictions.ratios.items() if name != "overestimation"}
-    if predictions.margins is not None:
-        _, true, predicted = predictions.margins
-        bags |= {"class precision": (predicted > 0).sum(axis=0), "class recall": (true > 0).sum(axis=0)}
-    return {name: np.asarray(count) for name, count in bags.items()}
+    bound = ((1 - CONFIDENCE) / 2) ** (1 / max(bags, 1))
+    return {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}.get(share, (share, share))

@@ -221,7 +221,7 @@ class Augment:
     def __init__(self, plan: Sequence[AugmentStep] = ()):
         self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
         for name, settings in self.plan:
-            _try(AUGMENTATIONS.find(name), settings)
+            _check(AUGMENTATIONS.find(name), settings)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         for name, settings in self.plan:
@@ -229,19 +229,8 @@ class Augment:
         return images
 
 
-def _try(augmentation: Augmentation, settings: dict[str, Any]) -> None:
-    """Refuse settings that fail on two random images."""
-    generator = torch.Generator()  # the trial must not change what other generators draw
-    images = torch.rand(2, 3, 16, 16, generator=generator)
-    try:
-        changed = augmentation.function(images, generator, **settings)
-        right = changed.is_floating_point() and changed.ndim == 4 and changed.shape[:2] == (2, 3) and changed.numel()
-        if right and changed.isfinite().all():
-            return
-        problem = "it does not return finite float images (n, channels, height, width)"
-    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
-        problem = str(error).partition("\n")[0]
-    shown = ", ".join(f"{name}={value}" for name, value in augmentation.settings.items())
-    raise InputError(
-        f"augmentation {augmentation.name} cannot take {settings}: {problem}; its settings are {shown or 'none'}"
-    )
+def _check(augmentation: Augmentation, settings: dict[str, Any]) -> None:
+    known = augmentation.settings
+    for name in settings.keys() - known.keys():
+        shown = ", ".join(f"{each}={value}" for each, value in known.items()) or "none"
+        raise InputError(f"augmentation {augmentation.name} cannot take {name!r}; its settings are {shown}")

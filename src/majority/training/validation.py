@@ -16,7 +16,6 @@ from ..data.labels import RUNNER_UP, SEVERAL
 from ..data.segments import HostSizesUnknown, Segments
 from ..data.targets import Target
 from ..errors import InputError
-from ..losses import BagOutput
 from ..nn.heads import Head
 from ..nn.methods import METHODS, wrap_option_errors
 from ..nn.model import Model
@@ -141,8 +140,6 @@ def check_head(model: Model, bags: Bags) -> None:
     with wrap_option_errors(model.spec.method, model.spec.method_options):
         head, features, target = _trial(model, segments)
         output = head(features, segments)
-        if not isinstance(output, BagOutput):
-            raise InputError(f"{method}: the prediction is a {type(output).__name__}: return a BagOutput")
         for name, rows in {"instance_log_probs": segments.n, "bag_log_probs": 2}.items():
             values, shape = getattr(output, name), (rows, len(model.spec.classes))
             if values.shape != shape or not torch.allclose(values.exp().sum(dim=1), values.new_ones(1), atol=1e-3):

@@ -28,18 +28,12 @@ class Mean(CountLoss):
         return super().compute(output, segments, target).mean()
 
 
-class Pair(CountLoss):
-    def predict(self, logits, segments):
-        return tuple(super().predict(logits, segments))
-
-
 @pytest.mark.parametrize(
     ("head", "message"),
     [
         (Scores, r"instance_log_probs.* are not log-probabilities.*: use log_softmax"),
         (Narrow, r"instance_log_probs, of shape \(\d+, 2\), .* of shape \(\d+, 3\)"),
         (Mean, "losses of 2 bags are .*: return one per bag"),
-        (Pair, "the prediction is a tuple: return a BagOutput"),
     ],
 )
 def test_wrong_outputs_of_a_custom_head_are_errors(head, message, monkeypatch):
