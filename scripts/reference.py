@@ -6,6 +6,7 @@ Commands and their options are those of `majority COMMAND --help`; options of a 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import NoneType
@@ -86,7 +87,8 @@ def settings_page() -> str:
 
 def _option(option: Option) -> str:
     default = "" if option.default in (None, "", (), {}) else f"`{json.dumps(option.default)}`".replace('"', "")
-    return f"| `--{option.in_command}` | {allowed(option.field)} | {default} | {option.about} |"
+    taken = re.sub(r"from (\S+) to \d+(,\d{3}){2,}", r"from \1", allowed(option.field))  # without bounds beyond use
+    return f"| `--{option.in_command}` | {taken} | {default} | {option.about} |"
 
 
 def main() -> None:

@@ -39,12 +39,14 @@ def modules() -> str:
     lines: list[str] = []
     package = ROOT / "src/majority"
     for folder in sorted({path.parent for path in package.rglob("*.py")}):
-        lines += ["", f"### {folder.relative_to(package.parent).as_posix()}", "", "| Module | Content |", "|---|---|"]
+        name = folder.relative_to(package.parent).as_posix()
+        lines += ["", f"<details markdown><summary>{name}</summary>", "", "| Module | Content |", "|---|---|"]
         for path in sorted(folder.glob("*.py")):
             about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             first = " ".join(about.split("\n\n")[0].split()).replace("|", "\\|")
             if first:
                 lines.append(f"| `{path.name}` | {first} |")
+        lines += ["", "</details>"]
     return "\n".join(lines)
 
 

@@ -172,9 +172,8 @@ def test_the_reference_has_every_command_option_and_public_name():
     options = {f"--{option.in_command}" for one in COMMANDS.values() for option in one.options().values()}
     assert all(f"`majority {name}" in commands for name in COMMANDS)
     assert not {option for option in options if f"`{option}" not in commands}
-    documented = set(
-        re.findall(r"^::: majority\.(?:\w+\.)*(\w+)$", (DOCS / "reference/api.md").read_text(), re.MULTILINE)
-    )
+    pages = "".join((DOCS / f"reference/{name}.md").read_text() for name in ("api", "extending"))
+    documented = set(re.findall(r"^::: majority\.(?:\w+\.)*(\w+)$", pages, re.MULTILINE))
     assert set(package.__all__) - documented == {"__version__"}
 
 
