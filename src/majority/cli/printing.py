@@ -105,8 +105,8 @@ def print_result(result: dict[str, Any]) -> None:
     if not result["test"]:
         log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
     if recall := result.get("class_recall"):
-        shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
-        log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
+        shares = (f"{name} {share:.3f}" for name, share in recall.items() if share is not None)
+        log(f"recall by class: {', '.join(shares)}")
     log(able(figures, bags, result.get("baseline")))
 
 
