@@ -95,7 +95,7 @@ def _intervals(figures: dict[str, Any], digits: int) -> dict[str, str]:
 
 def print_result(result: dict[str, Any]) -> None:
     """The figures of a run, and what they say."""
-    from ..run.report.about import able
+    from ..run.report.blocks import able
 
     figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
     is_one_of_folds = result.get("scenario") or result.get("data", {}).get("folds")

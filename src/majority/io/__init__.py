@@ -16,7 +16,7 @@ from ..registry import load_plugins
 from .base import Parts, Source
 from .benchmarks.catalogue import SOURCES, NamedSource
 from .benchmarks.labelled import LabelledSet
-from .benchmarks.ours import LEFT_OUT, OurSource
+from .benchmarks.ours import OurSource
 from .benchmarks.readers import load_mat, load_npz
 from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
@@ -170,8 +170,6 @@ def _load_labelled(name_or_path: str | Path, options: ReadOptions) -> LabelledSe
         )
     if name not in names() and (isinstance(name_or_path, Path) or path.name != name or path.suffix):
         raise missing_file(path)
-    if name in LEFT_OUT and name not in names():
-        raise InputError(f"{name} is not offered, because {LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
     source = SOURCES.find(name, ", or a path to .npz, .mat, .csv, .tsv or .parquet, or a folder of your bags")
     loaded = source.load()
     if not isinstance(loaded, LabelledSet):

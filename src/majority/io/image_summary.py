@@ -60,13 +60,3 @@ class ImageFileSummary(NamedTuple):
         """Whether an image lies within these ranges and has one of these colour modes."""
         sizes = ((image.height, self.heights), (image.width, self.widths))
         return all(a <= side <= b for side, (a, b) in sizes) and (self.grey if image.grey else self.colour)
-
-    def changes(self, shape: tuple[int, ...]) -> str:
-        """How the files were changed to get this shape; "" where they had it already.
-
-        >>> ImageFileSummary((28, 40), (28, 30), grey=True, colour=True).changes((64, 64, 3))
-        ', resized from 28 to 40 high and 28 to 30 wide, some grey'
-        """
-        same_size = self.sizes == f"{shape[0]}x{shape[1]}"
-        resized = "" if same_size else f", resized from {self.sizes}"
-        return resized + (", some grey" if self.grey and self.colour else "")

@@ -19,14 +19,13 @@ from ..errors import InputError
 from ..files import read_json
 from ..io import Source
 from ..io import names as built_in
-from ..io.custom.corrections import read_filled
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
 from ..predict.audit import Sample, estimate
 from ..predict.audit_design import LEAST_LABELS, Design, Whole, expected_right
 from ..predict.audit_figures import OTHER, AuditFigures, agreement_of
 from ..predict.classifier import CLASSIFIER, Classifier
-from .data import make_parts, trained_instances
+from .data import make_parts, read_filled, trained_instances
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
 from .reopen import open_bags, open_classifier, reopen
 

@@ -69,25 +69,23 @@ class Shard:
         return items[self.number - 1 :: self.of]
 
 
-class LostTaskError(Exception):
+class LostTaskError(InputError):
     """The process or the node of a task died."""
 
 
 def side_by_side(
     workers: Sequence[Callable[[Item], Ended]], items: Sequence[Item], running: list[Item]
-) -> Iterator[tuple[Item, Ended | LostTaskError] | None]:
-    """Each item with what a worker made of it, as they end; None at every poll. A worker does one item at a time."""
+) -> Iterator[Ended | None]:
+    """What workers made of the items, as they end; None at every poll. A worker does one item at a time."""
     free: SimpleQueue[Callable[[Item], Ended]] = SimpleQueue()
     for worker in workers:
         free.put(worker)
 
-    def work(item: Item) -> tuple[Item, Ended | LostTaskError]:
+    def work(item: Item) -> Ended:
         worker = free.get()
         running.append(item)
         try:
-            return item, worker(item)
-        except LostTaskError as error:
-            return item, error
+            return worker(item)
         finally:
             running.remove(item)
             free.put(worker)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..data.bags import Bags
 from ..data.instance_labels import UNKNOWN, none_if_unknown
@@ -24,7 +25,7 @@ from ..data.training_labels import usable_labels, use_instance_labels, used_inst
 from ..errors import InputError, count_noun, unknown_name
 from ..files import user_path, write_text
 from ..io import CustomBags, Parts, Source, load, names, note_on_name
-from ..io.custom.corrections import read_corrections, read_filled
+from ..io.custom.tables import TEXT_SUFFIXES, read_table
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
@@ -33,7 +34,8 @@ from .folder import is_trained_on, read_config
 
 ALL = "all"  # labels of instances
 TRAINED = "trained-instances.csv"  # in a run folder
-BAG, INSTANCE, PATH, ANSWER = "bag", "instance", "path", "answer"
+BAG, CORRECTED = "bag", "corrected_label"
+INSTANCE, PATH, ANSWER = "instance", "path", "answer"
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 NO_CLASS = ("", "cannot tell", "another class")  # answers of an audit that name no class of the run
 
@@ -121,6 +123,31 @@ def with_files(config: RunConfig) -> RunConfig:
     if isinstance(chosen, str) and chosen != ALL and config.answers is None:
         changes["answers"] = read_answers(user_path(chosen))
     return config.model_copy(update=changes)
+
+
+def read_filled(
+    path: Path, columns: tuple[str, ...], option: str, made_by: str, optional: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    """A table that people have filled in, with these columns as text; `made_by` is the command that wrote it."""
+    if path.suffix.lower() not in TEXT_SUFFIXES or not path.exists():
+        raise InputError(f"{option} {path}: there is no such .csv file: give a file of {made_by}")
+    frame = read_table(path, (*columns, *optional))
+    for name in columns:
+        if name not in frame:
+            raise InputError(f"{path} has no column {name}: give a file of {made_by}")
+    return frame
+
+
+def read_corrections(path: Path) -> dict[str, str]:
+    """The label by bag of a table with the columns `bag` and `corrected_label`; rows without a label are left out."""
+    frame = read_filled(path, (BAG, CORRECTED), "labels", "`majority review`")
+    frame = frame[frame[CORRECTED] != ""]
+    if not len(frame):
+        raise InputError(f"{path} corrects nothing: write the right labels into the column {CORRECTED}")
+    twice = frame.index[frame[BAG].duplicated()]
+    if len(twice):
+        raise InputError(f"{path}, row {twice[0]}: bag {frame[BAG][twice[0]]} occurs twice: leave out a row")
+    return dict(zip(frame[BAG].tolist(), frame[CORRECTED].tolist(), strict=True))
 
 
 def read_answers(path: Path) -> dict[str, dict[str, str]]:

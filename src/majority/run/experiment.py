@@ -37,7 +37,7 @@ from .folder import has_started, open_run, read_config, run_lock
 from .plan import Planned, builder, check_config, log_start, plan_run, resolve, task_of, title_of, with_method
 from .record import OF_MACHINE, RESULT, RunRecord, check_same_run, read_result
 from .reopen import open_classifier
-from .report.about import REPORT
+from .report.blocks import REPORT
 from .report.page import part_rows, write_report
 
 

@@ -20,7 +20,7 @@ from ..files import file_names, write_atomically
 from ..io import Source
 from ..io.predictions import instance_ids
 from ..predict.classifier import Classifier
-from .report.colours import FAINT, GRID, INK, colour
+from .report.colours import GRID, INK, colour
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -142,13 +142,13 @@ def overview(
     low, high = coordinates.min(axis=0).astype(float), coordinates.max(axis=0) + (side or 0.0)
     scale = SIDE / (float((high - low).max()) or 1.0)
     width, height = (max(1, round(float(length) * scale)) for length in high - low)
-    numbers, counts = np.unique(predicted, return_counts=True)
     extent = f"x {low[0]:g} to {high[0]:g}, y {low[1]:g} to {high[1]:g} {'upwards' if y_up else 'downwards'}"
-    legend = {f"{classes[i]}: {n:,}": colour(i) for i, n in zip(numbers.tolist(), counts.tolist(), strict=True)}
+    counts = np.bincount(predicted, minlength=len(classes)).tolist()
+    legend = [(f"{name}: {n:,}", colour(i)) for i, (name, n) in enumerate(zip(classes, counts, strict=True)) if n]
+    lines = [(extent, "white"), *legend]  # text, colour of the box before it
     font = ImageFont.load_default(FONT_SIZE)
-    words = BOX + MARGIN + max(round(font.getlength(text)) for text in (extent, *legend))
-    below = height + 2 * MARGIN
-    size = (2 * MARGIN + max(width, words), below + LINE * (1 + len(legend)) + MARGIN)
+    words = 2 * MARGIN + BOX + max(round(font.getlength(text)) for text, _ in lines)
+    size = (MARGIN + max(MARGIN + width, words), height + 3 * MARGIN + LINE * len(lines))
     picture = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(picture)
     draw.rectangle((MARGIN - 1, MARGIN - 1, MARGIN + width, MARGIN + height), outline=GRID)
@@ -162,9 +162,8 @@ def overview(
             draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour(of))
         else:
             draw.rectangle((x, y, max(x + length - 1, x), max(y + length - 1, y)), fill=colour(of))
-    draw.text((MARGIN, below), extent, fill=FAINT, font=font)
-    for line, (text, fill) in enumerate(legend.items(), start=1):
-        top = below + LINE * line
+    for number, (text, fill) in enumerate(lines):
+        top = height + 2 * MARGIN + LINE * number
         draw.rectangle((MARGIN, top + 3, MARGIN + BOX, top + 3 + BOX), fill=fill)
         draw.text((2 * MARGIN + BOX, top), text, fill=INK, font=font)
     return picture

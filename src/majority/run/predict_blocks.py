@@ -10,7 +10,6 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +156,14 @@ def _on_cluster(orders: Sequence[Order]) -> Iterator[Ended]:
     request = orders[0][0]
     with connect(request.device, paths=[request.out, request.run, request.source]) as cluster:
         request = replace(request, device=cluster.device)
-        worker = partial(cluster.call, try_block, request)
-        blocks = [order[1:] for order in orders]
-        for done in filter(None, side_by_side([lambda block: worker(*block)] * cluster.slots, blocks, [])):
-            (_, number), ended = done
-            yield (0, [], f"block {number}: {ended}") if isinstance(ended, LostTaskError) else ended
+
+        def attempt(order: Order) -> Ended:
+            try:
+                return cluster.call(try_block, request, *order[1:])
+            except LostTaskError as error:
+                return 0, [], f"block {order[2]}: {error}"
+
+        yield from filter(None, side_by_side([attempt] * cluster.slots, orders, []))
 
 
 def _check_places(request: Request) -> None:

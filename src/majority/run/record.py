@@ -121,16 +121,6 @@ class StageResult(Fields):
     epochs: Number
 
 
-class Curve(Fields):
-    """Bag accuracy is by count; in lines of older versions, by the method's own prediction."""
-
-    epoch: list[Number]
-    train_loss: list[float]
-    val_loss: list[float]
-    train_bag_accuracy: list[Share] = []
-    val_bag_accuracy: list[Share] = []
-
-
 class TrainingPlan(Fields):
     epochs: Number = 0
     seed: int = 0
@@ -190,7 +180,6 @@ class ResultLine(Fields):
     data: dict[str, Any] | None = None
     plan: ResultPlan | None = None
     task: dict[str, Any] | None = None
-    curve: Curve | None = None
     baseline: Baseline | None = None
     wrong_labels: WrongLabels | None = None
     refit_bags: Number = 0

@@ -22,7 +22,7 @@ from .config import IN_MEMORY, Machine, RunConfig
 from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
 from .options import checked, plain
-from .report.about import REPORT
+from .report.blocks import REPORT
 
 
 @dataclass(frozen=True, repr=False)

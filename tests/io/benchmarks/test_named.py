@@ -13,7 +13,6 @@ import pytest
 from scipy.io import savemat
 
 from majority import io as sources
-from majority.errors import InputError
 from majority.io.benchmarks.ours import ARCHIVE, BATCHES, OurSource
 from majority.io.benchmarks.published import PUBLISHED, Published
 
@@ -136,11 +135,6 @@ def test_every_published_file_belongs_to_a_source():
     assert known == set(PUBLISHED)
     checksums = [published.checksum.split(":") for published in PUBLISHED.values()]
     assert all(len(value) == {"md5": 32, "sha256": 64}[name] for name, value in checksums)
-
-
-def test_chestmnist_is_not_offered():
-    with pytest.raises(InputError, match=r"chestmnist .*several labels.*: give one of digits"):
-        sources.load("chestmnist")
 
 
 def test_the_catalogue_does_not_import_large_libraries():

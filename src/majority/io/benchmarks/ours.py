@@ -37,7 +37,6 @@ DIGITS = tuple("0123456789")
 ARCHIVE = "cifar-10-binary.tar.gz"
 BATCHES = tuple(f"cifar-10-batches-bin/{name}.bin" for name in CIFAR_BATCHES)
 THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-LEFT_OUT = {"chestmnist": "its images have several labels each, so a bag of them has no majority class"}
 
 
 def load_digits() -> LabelledSet:

@@ -86,11 +86,11 @@ def summarise(source: CustomBags, training: bool) -> dict[str, str]:
     classes = [f"{name} ({count_noun(count, 'bag')})" for name, count in counts if count]
     splits = "" if split is None else ", ".join(f"{name} {(split == name).sum()}" for name in SPLITS)
     shape = "x".join(map(str, bags.store.shape[1:]))
-    vectors = f"vectors ({bags.store.dtype}) of {shape}"
-    images = f"images of {shape}{'' if files is None else files.changes(bags.store.shape[1:])}"
+    kind = f"vectors ({bags.store.dtype})" if bags.store.ndim == 2 else "images"
     summary = {
         "bags": f"{len(bags):,}",
-        "instances": f"{len(bags.index):,} {vectors if bags.store.ndim == 2 else images}",
+        "instances": f"{len(bags.index):,} {kind} of {shape}",
+        "image files": "" if files is None else str(files),
         "bag sizes": f"{bags.sizes.min():,} to {bags.sizes.max():,}, median {np.median(bags.sizes):,.0f}",
         "classes": ", ".join(classes) or "-",
         "labels": labels.describe_other_kinds() or "",

@@ -14,8 +14,7 @@ from ...files import write_text
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
 from ..record import RunRecord
-from .about import corrected_labels
-from .blocks import fill
+from .blocks import corrected_labels, fill
 
 MODEL_CARD = "model-card.md"
 SHOWN = ("instance_accuracy", "macro_f1", "bag_accuracy", "most_frequent_label", "calibration_error")

@@ -22,8 +22,7 @@ from ..record import RESULT, read_result
 from ..reopen import open_bags, reopen
 from ..review import Review, review_labels
 from . import sections
-from .about import REPORT, able
-from .blocks import Section, macros, page
+from .blocks import REPORT, Section, able, macros, page
 from .figures import learning_curves
 from .model_card import card_facts, write_model_card
 

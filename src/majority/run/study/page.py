@@ -11,8 +11,7 @@ from ...errors import count_noun
 from ...files import write_text
 from ...log import Log, no_log
 from ...predict.metrics import coverage_note
-from ..report.about import REPORT
-from ..report.blocks import Section, format_seconds, macros, page
+from ..report.blocks import REPORT, Section, format_seconds, macros, page
 from ..report.figures import dot_plot
 from . import tables
 from .figures import PANEL, ROW, StudyFigures, records, split

@@ -97,18 +97,17 @@ def run_cells(
 
             def train(call: Call, folder: Path) -> FinishedCell:
                 place = Path(os.path.abspath(folder))
-                ended: FinishedCell = call(train_cell, state.cells[folder], place, chosen, trackers, on != LOCAL)
+                try:
+                    ended: FinishedCell = call(train_cell, state.cells[folder], place, chosen, trackers, on != LOCAL)
+                except LostTaskError as error:
+                    return FinishedCell(folder, failure=str(error))
                 return replace(ended, folder=folder)  # as this command names it
 
-            for done in side_by_side([partial(train, call) for call in calls], waiting, state.running):
-                if done is None:
-                    watch(state, None)
-                    continue
-                folder, found = done
-                ended = FinishedCell(folder, failure=str(found)) if isinstance(found, LostTaskError) else found
-                state.finished[folder] = ended
-                if ended.failure:
-                    append(failures, f"{folder}: {ended.failure}\n{ended.details}".rstrip() + "\n\n")
+            for ended in side_by_side([partial(train, call) for call in calls], waiting, state.running):
+                if ended is not None:
+                    state.finished[ended.folder] = ended
+                    if ended.failure:
+                        append(failures, f"{ended.folder}: {ended.failure}\n{ended.details}".rstrip() + "\n\n")
                 watch(state, ended)
     return [state.finished[folder] for folder, _ in cells]
 
