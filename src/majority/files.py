@@ -57,7 +57,7 @@ def missing_file(path: Path, kind: str = "file") -> InputError:
 def similar_file(path: Path) -> str:
     """A question for the message about a file that does not exist; empty if no name in its folder is similar."""
     with suppress(OSError, ValueError):  # the folder does not exist either, or cannot be read
-        if similar := closest(path.name, os.listdir(path.parent), MIN_SIMILARITY):
+        if similar := closest(path.name, {*os.listdir(path.parent)} - {path.name}, MIN_SIMILARITY):
             return f" (did you mean {path.parent / similar}?)"
     return ""
 

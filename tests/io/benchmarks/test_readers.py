@@ -163,6 +163,9 @@ def test_unknown_names_and_paths(tmp_path):
     (tmp_path / "plain.csv").write_text("a,b")
     with pytest.raises(InputError, match=r"no file.*did you mean .*plain\.csv\?"):
         sources.load(str(tmp_path / "plian.csv"))
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    with pytest.raises(InputError, match=r"no file.*loop\.csv: check the path"):
+        sources.load(tmp_path / "loop.csv")
     (tmp_path / "table.txt").write_text("a,b")
     with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv, \.tsv or \.parquet"):
         sources.load(tmp_path / "table.txt")

@@ -98,7 +98,7 @@ def test_only_instances_with_a_known_class_are_compared(copied_run):
     truth = ["cat", "dog", "ghost", "cat", *[""] * 4, "dog", "", "", "ghost"]
     bags = Bags.from_indices(store, np.arange(12).reshape(3, 4), ["cat", "dog", "cat"], instance_labels=truth)
     page = page_of(copied_run, bags, "tiny")
-    assert "Not trained on the class ghost" in page
+    assert "Not trained on the class ghost: its instances, 33.3 %" in page
     assert page.count("true number 2") == 1
     mosaics = page[page.index('id="mosaics"') : page.index('id="gallery"')]
     assert [mosaics.count(f'true class {name}"') for name in ("cat", "dog", "ghost")] == [2, 2, 2]

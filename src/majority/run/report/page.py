@@ -148,7 +148,8 @@ def _classes(predictions: Predictions, by: str) -> str:
     shown = [i for i, row in enumerate(matrix) if i < len(predictions.classes) or row.any()]
     matrix, classes = matrix[shown][:, shown], tuple(classes[i] for i in shown)
     margins, short = Margins.of(matrix), sections.without_common_prefix(classes)
-    unknown = classes[len(predictions.classes) :]
+    trained = len(predictions.classes)
+    unknown = (classes[trained:], matrix[trained:].sum() / max(1, matrix.sum()))
     confused = sections.most_confused(matrix, classes)
     return macros("run").classes(classes, short, matrix.tolist(), unknown, by, margins, class_rates(margins), confused)
 
