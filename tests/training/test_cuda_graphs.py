@@ -38,7 +38,6 @@ def bags(n_bags=10, size=4, seed=0):
 class Replayed:
     """Used in place of `Captured`: copies its inputs, and calls the function instead of replaying it."""
 
-    seconds = 0.0
     made = []  # noqa: RUF012
 
     def __init__(self, function, state):
@@ -226,7 +225,6 @@ def test_on_a_gpu_captured_training_on_ragged_bags_follows_eager_training(method
     eager, fast = (build_model(train, method, "linear") for _ in range(2))
     one = fit(eager, train, val, settings, device="cuda", eager=True)
     other = fit(fast, train, val, settings, device="cuda")
-    assert other.capture_seconds > 0
     assert "could not be captured" not in capsys.readouterr().err
     for a, b in zip(one.history, other.history, strict=True):
         assert b["train_loss"] == pytest.approx(a["train_loss"], rel=1e-3)

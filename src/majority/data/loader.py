@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -25,9 +24,6 @@ from .segments import Segments
 from .targets import Target
 
 SMALLEST_WEIGHT = 1e-12  # of an instance, relative to the mean of its bag: smaller ones are no float32
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -204,12 +200,12 @@ class BagLoader:
         return as_supported(rows, self.device).to(self.device, non_blocking=self.device.type == "cuda")
 
 
-def prefetch(function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-    """Yield function(job) for each job in turn. The next one is computed in a thread while this one is in use."""
+def prefetch(read: Callable[[np.ndarray], Tensor], index: Iterable[np.ndarray]) -> Iterator[Tensor]:
+    """Yield what is read at each of these positions. The next is read in a thread while this one is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="majority-read") as background:
-        waiting: Future[Result] | None = None
-        for job in jobs:
-            following = background.submit(function, job)
+        waiting: Future[Tensor] | None = None
+        for positions in index:
+            following = background.submit(read, positions)
             if waiting is not None:
                 yield waiting.result()
             waiting = following

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
 from .device import to_device
 
 
@@ -52,9 +51,7 @@ class Segments:
         weights: Tensor | None = None,
     ):
         """`device_sizes` are the same sizes as a tensor on the device of the rows (None: on the CPU)."""
-        sizes = np.asarray(sizes, dtype=np.int64)
-        if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
-            raise InputError(f"segments have sizes {sizes.tolist()}: give a list of whole numbers, at least 1")
+        sizes = np.asarray(sizes, dtype=np.int64)  # at least 1 each
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None
         self._host_sizes = sizes
         self._set_rows(
@@ -63,8 +60,8 @@ class Segments:
 
     def _set_rows(self, sizes: Tensor, n: int, keep: Tensor | None, weights: Tensor | None) -> None:
         self.n, self.sizes = n, sizes  # (b,)
-        self.keep = None if keep is None else self._check_rows(keep)  # (n,) which rows are aggregated; None: all
-        self.weights = None if weights is None else self._check_rows(weights)  # (n,) above 0; None: all are equal
+        self.keep = keep  # (n,) which rows are aggregated; None: all
+        self.weights = weights  # (n,) above 0; None: all are equal
 
     @classmethod
     def on_device(cls, sizes: Tensor, n: int, keep: Tensor | None = None, weights: Tensor | None = None) -> Segments:
@@ -148,7 +145,7 @@ class Segments:
         """(n, ...) -> (n, ...): `fill` in the rows that are not aggregated."""
         if self.keep is None:
             return values
-        return self._check_rows(values).masked_fill(~self._as_column(self.keep, values), fill)
+        return values.masked_fill(~self._as_column(self.keep, values), fill)
 
     def weigh(self, values: Tensor) -> Tensor:
         """(n, ...) -> (n, ...): each row times its scaled weight, so that a sum over a bag is a weighted sum."""
@@ -160,13 +157,7 @@ class Segments:
         weights = self.scaled_weights
         return values if weights is None else values + self._as_column(weights.log(), values).to(values.dtype)
 
-    def _check_rows(self, values: Tensor) -> Tensor:
-        if len(values) != self.n:
-            raise ValueError(f"{len(values)} rows do not fit segments of {self.n} rows")
-        return values
-
     def _grouped(self, values: Tensor, size: int) -> Tensor:  # (b, size, ...), a view
-        values = self._check_rows(values)
         return values.view(len(self), size, *values.shape[1:])
 
     def _as_column(self, values: Tensor, like: Tensor) -> Tensor:
@@ -174,8 +165,6 @@ class Segments:
 
     def spread(self, values: Tensor) -> Tensor:
         """(b, ...) -> (n, ...): the value of each bag on all its rows."""
-        if len(values) != len(self):
-            raise ValueError(f"{len(values)} values do not fit {len(self)} segments")
         if self.size is not None:
             return values.unsqueeze(1).expand(-1, self.size, *values.shape[1:]).flatten(0, 1)
         return values.index_select(0, self.ids)
@@ -186,7 +175,7 @@ class Segments:
         if self.size is not None:
             return self._grouped(values, self.size).sum(dim=1)
         total = values.new_zeros(len(self), *values.shape[1:])
-        return total.index_add(0, self.ids, self._check_rows(values))
+        return total.index_add(0, self.ids, values)
 
     def mean(self, values: Tensor) -> Tensor:
         """(n, ...) -> (b, ...)"""
@@ -197,7 +186,7 @@ class Segments:
         values = self.fill_dropped(values, -torch.inf)
         if self.size is not None:
             return self._grouped(values, self.size).amax(dim=1)
-        ids = self._as_column(self.ids, values).expand_as(self._check_rows(values))
+        ids = self._as_column(self.ids, values).expand_as(values)
         lowest = values.new_full((len(self), *values.shape[1:]), -torch.inf)
         return lowest.scatter_reduce(0, ids, values, "amax", include_self=False)
 

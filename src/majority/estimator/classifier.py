@@ -152,7 +152,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             check_consistent_length(rows, column)
             find_recipe(self.recipe).check_instance_labels(self.method)
             bags = with_training_labels(bags, column)
-        seed = _seed_from(self.random_state)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         train, held_out = self._split(bags, seed)
         plan, task = self._plan(train, seed)
         module = self.backbone if isinstance(self.backbone, nn.Module) else None
@@ -175,8 +175,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.backbone, str) and self.backbone != "auto":
             given["backbone"] = self.backbone
         chosen = {name: value for name, value in given.items() if value is not None}
-        for name in chosen.keys() & (self.settings or {}).keys():
-            raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
         task = TaskInfo.of(train, on_gpu=on_gpu)
         recipe = find_recipe(self.recipe)
@@ -237,10 +235,3 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         train, held_out = bags.subset(~is_held_out), bags.subset(is_held_out)
         lost_a_class = len(train.bag_labels.named_classes()) < len(bags.bag_labels.named_classes())
         return (bags, None) if lost_a_class else (train, held_out)
-
-
-def _seed_from(random_state: Any) -> int:
-    try:
-        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"random_state: {error}: give a whole number, a RandomState or None") from None

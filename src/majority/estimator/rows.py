@@ -25,7 +25,7 @@ def make_bags(
     weights: ArrayLike | None = None,
 ) -> tuple[np.ndarray, Bags]:
     """The classes, and the bags; some may have no label, one of several, or a runner-up."""
-    ids = np.arange(len(rows)) if groups is None else _bag_ids(groups, len(rows))
+    ids = np.arange(len(rows)) if groups is None else _bag_ids(groups, rows)
     given = [as_objects(values) for values in (y, second_labels) if values is not None]
     check_consistent_length(rows, *given, weights)
     names: dict[str, Any] = {}  # text -> class as the caller writes it
@@ -51,16 +51,14 @@ def is_special(y: ArrayLike) -> bool:
     column = as_objects(y)
     if column.ndim != 1 or column.dtype.kind not in "OfU":
         return False
-    return len(_missing(column)) > 0 or any(isinstance(text, str) and SEPARATOR in text for text in column)
+    return bool(pd.isna(column).any()) or any(
+        isinstance(text, str) and (not text or SEPARATOR in text) for text in column
+    )
 
 
-def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
-    try:
-        ids: np.ndarray = column_or_1d(groups)
-    except (TypeError, ValueError):
-        raise InputError("groups is not a column: give a list or a 1D array, the bag id of each row") from None
-    if len(ids) != rows:
-        raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
+def _bag_ids(groups: ArrayLike, rows: np.ndarray) -> np.ndarray:
+    ids: np.ndarray = column_or_1d(groups)
+    check_consistent_length(rows, ids)
     refuse_missing(ids, "bag id")
     return ids.astype(str) if ids.dtype == object else ids
 
@@ -69,11 +67,6 @@ def refuse_missing(values: ArrayLike, what: str) -> None:
     column = np.asarray(values, dtype=object).ravel()
     if len(rows := find_missing(column)):
         raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
-
-
-def _missing(column: np.ndarray) -> np.ndarray:  # positions
-    empty = [isinstance(value, str) and value == "" for value in column] if column.dtype.kind in "OU" else []
-    return np.union1d(find_missing(column), np.flatnonzero(empty))
 
 
 # ---------------------------------------------------------------------- bag accuracy

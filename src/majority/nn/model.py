@@ -54,6 +54,13 @@ class ModelSpec:
     def backbone_shape(self) -> tuple[int, ...]:
         return self.instance_shape if self.channels is None else (self.channels, *self.instance_shape[:2])
 
+    def check_bags(self, bags: Bags) -> None:
+        """Raise an InputError if the bags have other classes or instances than the model."""
+        if bags.classes != self.classes:
+            cure = "make the bags with the model's classes, in the same order (classes=...)"
+            raise InputError(f"the bags have classes {bags.classes} and the model has {self.classes}: {cure}")
+        self.check(bags.store)
+
     def check(self, instances: Store) -> None:
         """Raise an InputError if the instances have another type or shape than the model."""
         kind = np.uint8 if self.images else np.floating

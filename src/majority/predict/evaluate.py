@@ -10,7 +10,6 @@ from torch import Tensor
 from ..data.bags import Bags
 from ..data.device import choose_device, instances_per_pass
 from ..data.loader import BagLoader, Batch
-from ..errors import InputError
 from ..losses import BagOutput
 from ..losses.base import in_float32
 from ..nn.heads.base import InstanceHead
@@ -94,9 +93,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Predictions:
     >>> evaluate(build_model(bags, "log-mean"), bags).summary()["instances"]
     3
     """
-    if bags.classes != model.spec.classes:
-        cure = "make the bags with the model's classes, in the same order (classes=...)"
-        raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
+    model.spec.check_bags(bags)
     background = model.spec.background
     if background is not None:
         bags = bags.with_background(bags.classes[background.index])

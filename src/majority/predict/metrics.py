@@ -126,19 +126,11 @@ def coverage_note(*parts: Mapping[str, Any]) -> str | None:
     instance figures are over the 2,000 of 9,000 instances with a known class
     >>> coverage_note({"instances": 9000, "bags": 100})
     """
-    known, total = _sum_known(parts, "instances"), sum(part.get("instances", 0) for part in parts)
+    total = sum(part.get("instances", 0) for part in parts)
+    known = sum(part.get("known_instances", part["instances"]) for part in parts if "instance_accuracy" in part)
     if known in (0, total):
         return None
-    note = f"instance figures are over the {known:,} of {total:,} instances with a known class"
-    if any("overestimation" in part for part in parts):
-        full, bags = _sum_known(parts, "bags"), sum(part.get("bags", 0) for part in parts)
-        note += f", overestimation over the {full:,} of {bags:,} bags whose instances are all known"
-    return note
-
-
-def _sum_known(parts: tuple[Mapping[str, Any], ...], unit: str) -> int:
-    """Over all parts; a part with instance figures but without a number of known instances is known in full."""
-    return sum(part.get(f"known_{unit}", part.get(unit, 0) if "instance_accuracy" in part else 0) for part in parts)
+    return f"instance figures are over the {known:,} of {total:,} instances with a known class"
 
 
 # ---------------------------------------------------------------- which figures come first

@@ -84,9 +84,6 @@ class _OneBag(Segments):
         self.sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
         self.keep = self.weights = None
 
-    def _check_rows(self, values: Tensor) -> Tensor:
-        return values
-
 
 def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
     """The network as an ONNX model for any number of instances."""

@@ -200,8 +200,8 @@ class Predictions:
         if "overestimation" in figures:
             surplus = self.surplus[self.compared].astype(np.float64)
             figures["overestimation_quantiles"] = np.quantile(surplus, [0, 0.25, 0.5, 0.75, 1]).tolist()
-        if not self.fully_known.all():
-            figures |= {"known_instances": int(self.margins.true.sum()), "known_bags": int(self.fully_known.sum())}
+        if not self.bags.fully_known.all():
+            figures |= {"known_instances": int(self.margins.true.sum()), "known_bags": int(self.bags.fully_known.sum())}
         return figures
 
     def _about_labels(self, labels: BagLabels, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,13 +254,8 @@ class Predictions:
         return ratios
 
     @property
-    def fully_known(self) -> np.ndarray:  # (b,) whether all instances of the bag are known
-        assert self.margins is not None
-        return self.margins.true.sum(axis=1) == self.counts.sum(axis=1)
-
-    @property
     def compared(self) -> np.ndarray:  # (b,) bags whose overestimation is known: of one label, and fully known
-        return self.fully_known & (False if self.labels is None else self.labels.named)
+        return self.bags.fully_known & (False if self.labels is None else self.labels.named)
 
     @property
     def surplus(self) -> np.ndarray:  # (b,) see `overestimation`

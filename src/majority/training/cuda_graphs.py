@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,7 +29,6 @@ class Captured:
         self.function, self.state = function, state
         self.graphs: dict[Shapes, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
         self.pool = torch.cuda.graph_pool_handle()
-        self.seconds = 0.0  # spent on capturing
         self.failed = False
 
     def __call__(self, *inputs: Tensor | None) -> None:
@@ -46,7 +44,6 @@ class Captured:
         return graph.replay()
 
     def _capture(self, shapes: Shapes, inputs: tuple[Tensor | None, ...]) -> None:
-        start = time.perf_counter()
         static_inputs = [None if tensor is None else tensor.clone() for tensor in inputs]
         saved = {name: tensor.clone() for name, tensor in self.state().items()}
         rng_state = torch.cuda.get_rng_state()
@@ -74,7 +71,6 @@ class Captured:
                 tensor.copy_(saved[name]) if name in saved else tensor.zero_()
         torch.cuda.set_rng_state(rng_state)
         torch.cuda.synchronize()
-        self.seconds += time.perf_counter() - start
 
 
 @contextmanager

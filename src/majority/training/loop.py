@@ -129,7 +129,7 @@ def run(steps: Steps, title: str | None, folder: Path | None, callbacks: Sequenc
 def _train_epoch(steps: Steps) -> dict[str, Any]:
     """Train an epoch, keep its weights if it is the best, and return its record."""
     state, fitted = steps.state, steps.state.fitted
-    start, captured_before = time.perf_counter(), steps.capture_seconds
+    start = time.perf_counter()
     record = steps.run_epoch(fitted.epochs)
     _check_finite(record)
     loss = record[fitted.loss_name]
@@ -139,10 +139,8 @@ def _train_epoch(steps: Steps) -> dict[str, Any]:
         fitted.best_epoch, fitted.best_loss = fitted.epochs, loss
         kept = steps.objective.model_to_keep(steps.model).state_dict()
         state.best_weights = {name: value.clone() for name, value in kept.items()}
-    capture_seconds = steps.capture_seconds - captured_before
-    record["seconds"] = time.perf_counter() - start - capture_seconds
+    record["seconds"] = time.perf_counter() - start
     fitted.seconds += record["seconds"]
-    fitted.capture_seconds += capture_seconds
     return record
 
 

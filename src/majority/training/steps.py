@@ -54,7 +54,6 @@ class Steps:
         self.bf16 = settings.precision == "bf16" and device.type == "cuda"
         self.augment = _seeded_augment(settings.augment, device)
         self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
-        self.captured: list[Captured] = []
         self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
         self._divide_epoch(train.bags)
         self._find_shapes(train.bags)
@@ -118,10 +117,6 @@ class Steps:
         if self.val_bags:
             record |= {"val_loss": val_loss / self.val_bags, "val_bag_accuracy": val_right / self.val_bags}
         return record
-
-    @property
-    def capture_seconds(self) -> float:
-        return sum(captured.seconds for captured in self.captured)
 
     def batches(self, epoch: int) -> Iterable[Batch]:
         rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
@@ -201,10 +196,9 @@ class CapturedSteps(Steps):
             self.captured_validation = Captured(super().validate, self._changed_tensors)
         if self.train.store is not None and self.few_shapes:
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
-        self.captured = [*filter(None, [self.captured_validation, self.captured_step])]
         with super().running(), compiled(*(self._modules_to_compile() if self.few_shapes else ())):
             yield
-        self.captured, self.captured_validation, self.captured_step = [], None, None  # frees the memory of the graphs
+        self.captured_validation = self.captured_step = None  # frees the memory of the graphs
 
     def _modules_to_compile(self) -> list[nn.Module]:
         settings, model = self.settings, self.model

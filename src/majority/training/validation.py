@@ -48,10 +48,7 @@ def select_bags(
 
 def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
     """The bags without instance labels, unless the method is a reference method that sees them."""
-    if bags.classes != model.spec.classes:
-        cure = "build it from the training bags, and make all bags with its classes (classes=...)"
-        raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
-    model.spec.check(bags.store)
+    model.spec.check_bags(bags)
     background = model.spec.background
     if bags.background != (background and background.index):
         raise InputError("the model and the bags have different background classes: build the model from these bags")
