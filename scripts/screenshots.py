@@ -1,10 +1,14 @@
-"""Make the screenshots of the documentation: report.png, map.png and audit-page.png, from the demo, with Chromium.
+"""Make the screenshots of the documentation from the demo: report.png, map.png and audit-page.png with Chromium, and
+train.svg, a terminal.
 
 python scripts/screenshots.py        takes about two minutes
 """
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,14 +16,27 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
+from rich.console import Console
+from rich.text import Text
 
 FIGURES = Path(__file__).parents[1] / "docs/figures"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
+WIDTH = 100  # characters of a terminal
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1.5"]
 
 
-def majority(folder: Path, words: str) -> None:
-    subprocess.run([sys.executable, "-m", "majority", *words.split()], cwd=folder, check=True)
+def majority(folder: Path, words: str) -> str:
+    """Run the command; return what it prints, with its colours."""
+    environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
+    command = [sys.executable, "-m", "majority", *words.split()]
+    return subprocess.run(command, cwd=folder, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
+
+
+def terminal(words: str, printed: str, out: str) -> None:
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
+    console.print(Text.from_ansi(f"$ majority {words}\n{printed}"))
+    drawing = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title=""), flags=re.DOTALL)  # they are on a server
+    (FIGURES / out).write_text(drawing)
 
 
 def screenshot(page: Path, out: str, width: int, height: int) -> None:
@@ -37,15 +54,18 @@ def save(file: Path, out: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        majority(folder, "demo demo")
-        majority(folder, "train demo/insects.csv --out run")
-        majority(folder, "map run demo/card.csv --out map")
-        majority(folder, "train demo/images.csv --recipe quick --out images")
-        majority(folder, "audit images --out audit")
-        screenshot(folder / "run/report.html", "report.png", 1000, 760)
-        screenshot(folder / "audit/label.html", "audit-page.png", 900, 620)
-        save(folder / "map/card1100.png", "map.png")
+        table, images = Path(name, "table"), Path(name, "images")
+        for folder in (table, images):
+            folder.mkdir()
+            majority(folder, "demo demo")
+        majority(table, "train demo/insects.csv --out run")
+        majority(table, "map run demo/card.csv --out map")
+        words = "train demo/images.csv --recipe quick --out run"
+        terminal(words, majority(images, words), "train.svg")
+        majority(images, "audit run --out audit")
+        screenshot(table / "run/report.html", "report.png", 1000, 760)
+        screenshot(images / "audit/label.html", "audit-page.png", 900, 620)
+        save(table / "map/card1100.png", "map.png")
 
 
 if __name__ == "__main__":
