@@ -47,6 +47,19 @@ class Bags:
     indices into ``true_classes``: first the ``classes`` that bags can have as their label, then those that only
     instances have. -1 means that the class of an instance is not known. The attribute is None if no class is known.
 
+    Args:
+        store: All instances: images (N, height, width, channels) as uint8, or vectors (N, d).
+        index: Positions in the store, bag after bag.
+        offsets: Where each bag begins in the index, and the end.
+        labels: One per bag: names of classes or, with `classes`, numbers; "", None, NaN or -1: no label.
+        classes: All classes that can be labels (default: those that occur).
+        second_labels: The runner-up of each bag.
+        instance_labels: One per position of the index.
+        groups: One per bag, such as the patient; a group is not divided.
+        coordinates: x and y per position of the index.
+        names: One per bag.
+        weights: How much each instance counts, above 0.
+
     >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
     >>> bags
     Bags(2 bags of 1 to 3, 4 instances of shape (1,), classes: cat, dog)

@@ -44,6 +44,22 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     warning: pass groups=range(len(X)) if that is meant. `predict` and `predict_proba` classify single rows;
     `score(X, y, groups)` is the bag accuracy.
 
+    Args:
+        method: A name of `majority list`.
+        method_options: Options of the method by name.
+        recipe: How to train.
+        settings: Any setting of the recipe by its name, such as "training.weight_decay".
+        backbone: A name of `majority list --all`, or a module.
+        epochs: None: the recipe's, as for the five below.
+        batch_bags: Bags per step.
+        learning_rate: The highest of the schedule.
+        weight_decay: Of the optimizer.
+        patience: Epochs without a lower validation loss, after which training stops.
+        max_instances: Of each larger bag, so many random instances are used per step.
+        validation_fraction: Of the bags; they choose the epoch.
+        random_state: Of weights, order and division.
+        device: On which it is trained.
+
     >>> from majority import bag_accuracy
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5

@@ -92,9 +92,17 @@ def load(
     The files of a named set are searched for in the folder that MAJORITY_DATA names, then in the user cache. Missing
     files are downloaded into the cache from their authors' addresses.
 
-    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only. `bag_column`,
-    `label_column` (the label of the bag) and `path_column` are the names of these columns in a table of yours. With
-    `labels=False`, bags of your own need no labels, and none are read: such bags can be classified, but not trained on.
+    `image_size`, `features` and names of columns apply to manifests only. With `labels=False`, bags of your own need no
+    labels, and none are read: such bags can be classified, but not trained on.
+
+    Args:
+        name_or_path: A name of `majority list`, or a file or folder.
+        image_size: Pixels per side to which images are resized.
+        features: The columns that are features (default: all that can be).
+        bag_column: Names the bag (default: bag).
+        label_column: Has the label of the bag (default: bag_label).
+        path_column: Names the image (default: path).
+        labels: Whether bags need labels.
 
     >>> load("digits").store.shape
     (1797, 8, 8, 1)

@@ -46,6 +46,20 @@ def embed(
     `model` is an ONNX file, timm:NAME, or a registered `Encoder`. If the process is killed, the same call continues
     with the bags that are missing. Returns the folder.
 
+    Args:
+        source: A manifest of images, or a folder with one folder per bag.
+        model: What turns images into features.
+        out: The folder that is written.
+        weights: A file with the weights of a timm network or an encoder (default: those it comes with).
+        image_size: Pixels per side (default: what the model takes).
+        mean: Per channel, subtracted from pixels between 0 and 1 (default: the model's).
+        std: Per channel, divides them (default: the model's).
+        bag_column: Names the bag (default: bag).
+        label_column: Has the label of the bag (default: bag_label).
+        path_column: Names the image (default: path).
+        device: auto, cpu, cuda, cuda:N or mps.
+        log: Called with each line of progress.
+
     >>> from tempfile import TemporaryDirectory
     >>> from PIL import Image
     >>> from torch import nn

@@ -28,6 +28,12 @@ AUTO = "auto"  # no method is named: the recipe weighs several by the bags, or t
 class Method:
     """A loss or a head under a name. Its options are what its constructor takes by position.
 
+    Args:
+        name: By which commands and functions know it.
+        module: The class of a loss or of a head.
+        about: One line for `majority list`.
+        settings: Options with another default.
+
     >>> from majority.losses import LogMeanLoss
     >>> Method("mine", LogMeanLoss, "a method of my own").kind.__name__
     'LogMeanLoss'

@@ -162,6 +162,16 @@ def build_model(
     grey is repeated to three channels). If the bags have a background, `background_share` is its share of all
     instances. `normalise` from another model of the same bags saves a pass over them.
 
+    Args:
+        train: The training bags: their shape, classes and pixels shape the model.
+        method: A name of `majority list`, such as "log-mean".
+        backbone: A name of `majority list --all`, or a module.
+        pixels: "data" or "published".
+        seed: Of the random weights.
+        background_share: Of all instances, if it is known.
+        normalise: From another model of the same bags.
+        **method_options: Options of the method, such as `of="counts"`.
+
     >>> import numpy as np
     >>> from majority import Bags
     >>> bags = Bags.from_lists([np.zeros((4, 2)), np.ones((3, 2))], labels=["oak", "pine"])

@@ -33,6 +33,12 @@ def check_threshold(abstain_below: float | None) -> None:
 class Classifier:
     """Classifies single instances, and bags by counting their instances.
 
+    Args:
+        model: A trained `Model`.
+        device: auto, cpu, cuda, cuda:N or mps.
+        columns: The names of the features, if instances are rows of a table.
+        temperature: Divides the logarithms of the probabilities.
+
     >>> from majority import Bags, build_model
     >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
     >>> classifier = Classifier(build_model(bags, "log-mean"))

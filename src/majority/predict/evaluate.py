@@ -88,6 +88,11 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Predictions:
     """Predict bags; figures compare that with their labels, and with instance labels where they are known.
 
+    Args:
+        model: A trained model.
+        bags: The bags to predict; labels are needed for figures only.
+        device: auto, cpu, cuda, cuda:N or mps.
+
     >>> from majority import build_model
     >>> bags = Bags.from_lists([[[0.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]], labels=["cat", "dog"])
     >>> evaluate(build_model(bags, "log-mean"), bags).summary()["instances"]

@@ -73,6 +73,14 @@ def audit(
 
     More labels with the same seed continue the same design: the first ones stay as they are.
 
+    Args:
+        run: A run folder, what `train` returns, or a classifier.
+        source: Other bags than the test bags of the run.
+        labels: How many instances are drawn.
+        seed: Of the draw.
+        device: auto, cpu, cuda, cuda:N or mps.
+        **columns: Names of columns of the source.
+
     >>> import majority
     >>> parts = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
     >>> run = majority.train(parts, recipe="quick", epochs=2, verbose=False)

@@ -132,6 +132,14 @@ def train(
 
     In a process group of torch.distributed, every process makes this call; see `fit`. All of them read the folder.
 
+    Args:
+        source: The bags: a name, a path, or objects in memory.
+        out: The folder of the run (default: a temporary one).
+        device: auto, cpu, cuda, cuda:N or mps.
+        callbacks: Objects that follow the training: see `Callback`.
+        verbose: Print the progress and the figures.
+        **options: Those of the command, with `_` for `-`.
+
     >>> import majority
     >>> train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
     >>> run = majority.train((train, val, test), method="count", recipe="quick", epochs=2, verbose=False)

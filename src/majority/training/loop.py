@@ -62,6 +62,20 @@ def fit(
     takes its part of the bags of a step, and all end with the same model. The first one alone writes to the folder,
     shows the progress and calls the callbacks.
 
+    Args:
+        model: From `build_model`; it is trained in place.
+        train: The bags to learn from.
+        val: The bags that choose the epoch.
+        settings: Epochs, optimizer and so on (default: `Settings()`).
+        device: auto, cpu, cuda, cuda:N or mps.
+        folder: Where epochs and checkpoints are written (default: nowhere).
+        title: Names the training in its progress; None shows none.
+        eager: Launch every step from Python.
+        keep: Which instances are aggregated.
+        soft_labels: Of instances, for an `objective` that learns them.
+        objective: What is learned (default: the labels of bags).
+        callbacks: Objects that follow the training.
+
     >>> from majority import build_model, load_source
     >>> train, val, _ = load_source("digits").make_parts(scenario="large", bags=20, bag_size=8)
     >>> model = build_model(train, "log-mean", backbone="mlp", seed=0)

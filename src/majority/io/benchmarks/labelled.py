@@ -24,6 +24,17 @@ N_FOLDS = 5
 class LabelledSet(Source):
     """Instances with their true classes, from which benchmark bags are made.
 
+    Args:
+        name: Of the set.
+        store: Images (N, height, width, channels) as uint8, or vectors (N, d).
+        labels: One class number per instance.
+        classes: Their names.
+        groups: One number per instance, such as the patient; a group is not divided.
+        stratified: Whether folds have the same class frequencies.
+        bags: Training bags by default.
+        bag_size: Instances per bag by default.
+        kind: The name under which it is registered, if it is.
+
     >>> from majority import io as sources
     >>> digits = sources.load("digits")
     >>> digits

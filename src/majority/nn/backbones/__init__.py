@@ -111,6 +111,12 @@ class Backbone:
 
     `majority.register(backbone)` makes it known to `--backbone` and `build_model`.
 
+    Args:
+        name: By which commands and functions know it.
+        create: From the shape of an instance to a module.
+        about: One line for `majority list --all`.
+        takes: Kinds of instances.
+
     >>> backbone = Backbone("flat", lambda shape: nn.Flatten(), "the pixels themselves", takes="images")
     >>> backbone.create((3, 8, 8))(torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 192])
