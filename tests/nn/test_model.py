@@ -8,8 +8,7 @@ from torch import nn
 from majority import Bags, build_model
 from majority.data.segments import Segments
 from majority.errors import InputError
-from majority.nn.model import PUBLISHED_PIXELS, Normalise, standardisation
-from majority.predict.classifier_file import rebuild_model
+from majority.nn.model import PUBLISHED_PIXELS, Normalise, rebuild_model, standardisation
 
 
 def image_bags(height=8, width=8, channels=1, n=12, seed=0):

@@ -204,6 +204,18 @@ def build_model(
     return model
 
 
+def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
+    """Build an untrained model from its spec; the weights and the normalisation are then loaded from a file."""
+    width = spec.instance_shape[0] if spec.channels is None else spec.channels
+    dtype = torch.float32 if spec.images else torch.float64
+    with torch.random.fork_rng(devices=[]):
+        if spec.backbone is not None:
+            backbone = create_backbone(spec.backbone, spec.backbone_shape)
+        elif backbone is None:
+            raise InputError("this model was built with a module as its backbone: pass it, load(path, backbone=module)")
+        return Model(spec, Normalise(torch.zeros(width, dtype=dtype), torch.ones(width)), backbone)
+
+
 def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     """Return mean and standard deviation of each channel (pixels in 0..1) or feature over the instances of these bags.
 

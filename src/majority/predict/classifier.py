@@ -1,27 +1,47 @@
-"""Classifier: a trained network that predicts, or the mean of several."""
+"""Classifier: a trained network that predicts, or the mean of several, and its file: safetensors with weights and
+normalisation, and notes from which the network is rebuilt."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import torch
+from annotated_types import Gt
 from torch import nn
 
 from ..data.bags import Bags
 from ..data.column_encoder import ColumnEncoder
 from ..data.device import choose_device
 from ..data.instance_labels import UNKNOWN
+from ..data.segments import Segments
 from ..errors import InputError
-from ..nn.model import Model
-from .classifier_file import FORMAT, Notes, read_classifier, write_classifier
+from ..fields import from_json
+from ..files import decode_json
+from ..nn.model import Model, ModelSpec, rebuild_model
+from ..nn.weights import check_weights, read_weights, write_weights
 from .evaluate import all_batches, outputs
 from .predictions import Predictions
 
 CLASSIFIER = "best.safetensors"  # in a run folder
 REFITTED = "refit.safetensors"  # in a run folder: trained on all bags, also the test bags
+FORMAT = "majority-classifier-1"
+CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
+
+
+class Notes(NamedTuple):
+    """What the file of a classifier says besides its weights."""
+
+    format: str
+    spec: ModelSpec
+    about: dict[str, Any]
+    encoder: ColumnEncoder | None = None  # how the columns of a table became features
+    temperature: Annotated[float, Gt(0)] = 1.0
 
 
 def check_threshold(abstain_below: float | None) -> None:
@@ -156,8 +176,9 @@ class Classifier:
         """Write one .safetensors file."""
         if self.members:
             raise InputError("the mean of several classifiers is not a single file: save each of them")
-        notes = Notes(FORMAT, self.model.spec, about or {}, self.encoder, self.temperature)
-        write_classifier(Path(path), self.model, notes)
+        spec, encoder = asdict(self.model.spec), None if self.encoder is None else asdict(self.encoder)
+        facts = {"spec": spec, "about": about or {}, "encoder": encoder, "temperature": self.temperature}
+        write_weights(Path(path), self.model.state_dict(), {"majority": json.dumps({"format": FORMAT} | facts)})
         return Path(path)
 
     @classmethod
@@ -169,7 +190,21 @@ class Classifier:
             path = path / (REFITTED if (path / REFITTED).is_file() else CLASSIFIER)
         if not path.is_file():
             raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
-        model, notes = read_classifier(path, backbone)
+        weights, metadata = read_weights(path, CURE)
+        content = decode_json(metadata.get("majority", "{}"), path, CURE)
+        if content.get("format") != FORMAT:
+            raise InputError(f"{path} has format {content.get('format')!r}, this version reads {FORMAT!r}")
+        notes = from_json(Notes, content, path, CURE)
+        try:
+            model = rebuild_model(notes.spec, backbone)
+            with torch.no_grad():  # tries the options of the method
+                model.head.eval()(torch.zeros(1, model.n_features), Segments([1]))
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"{path} is damaged (no network is like that: {error}): {CURE}") from error
+        check_weights(weights, model.state_dict(), path, CURE)
+        model.load_state_dict(weights)
         return cls(model, device, notes.encoder, notes.temperature)
 
 

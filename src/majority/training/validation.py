@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from ..data.bags import Bags
-from ..data.instance_labels import UNKNOWN
 from ..data.labels import RUNNER_UP, SEVERAL
 from ..data.segments import HostSizesUnknown, Segments
 from ..data.targets import Target
+from ..data.training_labels import usable_labels
 from ..errors import InputError
 from ..nn.heads import Head
 from ..nn.methods import METHODS, wrap_option_errors
@@ -93,17 +93,13 @@ def check_soft_labels(soft_labels: np.ndarray | None, train: Bags, objective: Ob
 
 def check_all_known(method: str, bags: Bags) -> None:
     """A method that sees instance labels needs one for every instance, and only classes that it can predict."""
-    needs = f"method {method} is a reference method: it needs the class of every instance"
     if bags.training_labels is not None:  # it sees all labels anyway
         raise InputError(f"method {method} is a reference method, which sees all labels: do not ask to use some")
-    if bags.instance_labels is None:
-        raise InputError(f"{needs}, and these bags have no instance labels")
-    unknown = int((bags.instance_labels == UNKNOWN).sum())
-    further = int((bags.instance_labels >= len(bags.classes)).sum())
-    if unknown or further:
+    lacking = int((~usable_labels(bags)).sum())
+    if lacking:
         raise InputError(
-            f"{needs}; of {len(bags.index):,} instances {unknown:,} have no label and {further:,} have a class that is "
-            "no bag's label: label all instances, or use another method"
+            f"method {method} is a reference method, which needs instance labels; of {len(bags.index):,} instances "
+            f"{lacking:,} have none, or a class that is no bag's label: label all instances, or use another method"
         )
 
 
