@@ -221,7 +221,7 @@ def test_no_augmentation_waits_for_the_device(name):
 def test_unknown_names_and_settings_are_refused():
     with pytest.raises(InputError, match=r"no augmentation 'blur'.* one of flip, rotate90"):
         Augment(("flip", "blur"))
-    with pytest.raises(InputError, match=r"augmentation crop cannot take 'size'; its settings are pad=None"):
+    with pytest.raises(InputError, match=r"augmentation crop cannot take .*'size'.*; its settings are pad=None"):
         Augment((("crop", {"size": 3}),))
 
 

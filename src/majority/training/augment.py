@@ -221,7 +221,7 @@ class Augment:
     def __init__(self, plan: Sequence[AugmentStep] = ()):
         self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
         for name, settings in self.plan:
-            _check(AUGMENTATIONS.find(name), settings)
+            _try(AUGMENTATIONS.find(name), settings)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         for name, settings in self.plan:
@@ -229,8 +229,13 @@ class Augment:
         return images
 
 
-def _check(augmentation: Augmentation, settings: dict[str, Any]) -> None:
-    known = augmentation.settings
-    for name in settings.keys() - known.keys():
-        shown = ", ".join(f"{each}={value}" for each, value in known.items()) or "none"
-        raise InputError(f"augmentation {augmentation.name} cannot take {name!r}; its settings are {shown}")
+def _try(augmentation: Augmentation, settings: dict[str, Any]) -> None:
+    """Refuse settings that fail on two random images."""
+    generator = torch.Generator()  # the trial must not change what other generators draw
+    try:
+        augmentation.function(torch.rand(2, 3, 16, 16, generator=generator), generator, **settings)
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+        shown = ", ".join(f"{name}={value}" for name, value in augmentation.settings.items()) or "none"
+        raise InputError(
+            f"augmentation {augmentation.name} cannot take {settings}: {error}; its settings are {shown}"
+        ) from None
