@@ -117,7 +117,7 @@ def review(
     device: Device = "auto",
     **columns: Any,
 ) -> None:
-    """List the bags whose label the counts contradict, the most certain first, and the least certain instances.
+    """List the bags whose label the counts contradict, the most certain first.
 
     Look at these bags, which are also on a page; write the right labels into the column corrected_label, and train
     again with `majority train SOURCE --labels review.csv`. RUN may be the folder of a cross-validation: each bag is
@@ -129,18 +129,16 @@ def review(
     from ..io.predictions import check_output_path
     from ..run.folder import sources_of
     from ..run.report.page import write_review_page
-    from ..run.review import LEAST_WRONG, instances_path, review_run, write_review
+    from ..run.review import LEAST_WRONG, review_run, write_review
 
-    for path in (out, instances_path(out)):
-        check_output_path(path, sources_of(run, source))
+    check_output_path(out, sources_of(run, source))
     found = review_run(run, source, columns=columns, device=device, log=log)
-    instances = write_review(out, found)
+    write_review(out, found)
     listed = f"{len(found.suspicions):,} of {count_noun(found.labelled, 'labelled bag')}"
     probable = sum(one.is_probable for one in found.suspicions)
     log(f"the counts contradict the labels of {listed}, {probable:,} of which are probably wrong: {out}")
     share = f"{100 * found.wrong_share:.1f} %" if found.wrong_share else f"{100 * LEAST_WRONG:g} % or less"
     log(f"estimated share of wrong labels: {share}")
-    log(f"the least certain instances: {instances}")
     log(f"the bags as a page: {write_review_page(out.with_suffix('.html'), found)}")
 
 

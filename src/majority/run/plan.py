@@ -156,7 +156,7 @@ def _check_part(model: Model, method: str, bags: Bags) -> None:
 
 def log_start(planned: Planned, device: str, log: Log) -> None:
     """What is worth knowing before the training."""
-    config, plan, task, train = planned.config, planned.plan, planned.task, planned.data.parts.train
+    plan, task, train = planned.plan, planned.task, planned.data.parts.train
     log(f"recipe {plan.recipe}; {train}")
     if used := len(used_instances(train)):
         what = f"training also learns the labels of {count_noun(used, 'instance')} of training bags"
@@ -165,8 +165,6 @@ def log_start(planned: Planned, device: str, log: Log) -> None:
     if task.on_gpu != on_gpu_now:
         where = "a GPU" if task.on_gpu else "a CPU"
         log(f"note: this run was started on {where} and continues with the plan for it")
-    if config.like is not None and not any(stage.settings and stage.settings.augment for stage in planned.stages):
-        log(f"note: recipe {plan.recipe} does not augment these instances, so like has no effect")
     if not (task.on_gpu or task.vectors or task.tiny):
         log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
 

@@ -1,4 +1,4 @@
-"""Which labels the counts of a classifier contradict, and which instances it is least sure of."""
+"""Which labels the counts of a classifier contradict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..errors import count_noun
 from ..io import Source
-from ..io.predictions import Columns, instance_ids, write_rows
+from ..io.predictions import Columns, write_rows
 from ..log import Log, no_log
 from ..predict.evaluate import predict
 from ..predict.label_likelihood import label_evidence
@@ -23,7 +23,6 @@ from .reopen import open_bags, reopen
 
 LEAST_WRONG = 0.01  # share of wrong labels that is assumed if no label seems to be wrong
 WRONG_SHARES = np.geomspace(LEAST_WRONG, 0.45, 24)  # that are tried
-MOST_INSTANCES = 1_000  # that are listed
 COLUMNS = (
     *("part", "bag", "bag_label", "suggested_label", "p(wrong)", "p(suggested)"),
     *("instances", "n(label)", "n(suggested)"),
@@ -116,15 +115,8 @@ def review_labels(parts: Mapping[str, Predictions], source: Source | None = None
 # ---------------------------------------------------------------------- files
 
 
-def instances_path(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-instances{path.suffix}")
-
-
-def write_review(path: Path, review: Review) -> Path:
-    """Write the bags to `path` and the instances to a file beside it, whose path is returned."""
+def write_review(path: Path, review: Review) -> None:
     write_rows(path, [suspicious_bags(review)])
-    write_rows(instances_path(path), [doubtful_instances(review)])
-    return instances_path(path)
 
 
 def suspicious_bags(review: Review) -> Columns:
@@ -138,21 +130,4 @@ def suspicious_bags(review: Review) -> Columns:
     table = pd.DataFrame(rows, columns=[*COLUMNS, *WEIGHTS, "corrected_label"])
     if all(of.bags.weights is None for of in review.parts.values()):
         table = table.drop(columns=[*WEIGHTS])
-    return _columns(table)
-
-
-def doubtful_instances(review: Review) -> Columns:
-    """One row per instance that is nearest to the border between classes: those with the lowest probability of their
-    predicted class first."""
-    tables = []
-    for part, of in review.parts.items():
-        lowest = np.argsort(of.confidence, kind="stable")[:MOST_INSTANCES]
-        kind, names = instance_ids(of.bags, lowest, review.source)
-        found = {"part": part, "bag": np.array(of.bags.bag_names())[of.bags.ids[lowest]], kind: names}
-        found |= {"class": np.array(of.classes)[of.guess[lowest]], "probability": of.confidence[lowest]}
-        tables.append(pd.DataFrame(found))
-    return _columns(pd.concat(tables).sort_values("probability", kind="stable")[:MOST_INSTANCES])
-
-
-def _columns(table: pd.DataFrame) -> Columns:
     return {str(name): table[name].to_numpy() for name in table}

@@ -228,7 +228,6 @@ def test_all_problems_are_listed_by_cause(tmp_path, majority):
 # ---------------------------------------------------------------------- possible mistakes
 
 POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
-    "repeated rows": (lambda t, m: pd.concat([t, t.iloc[[2, 4]]]), ("2 rows ", "row 202 ", "same as row 4")),
     "spellings": (
         lambda t, m: t.assign(bag_label=m.column(t, ["oak", "elm", "Oak", "elm"]), label=""),
         ("'Oak' and 'oak'", "classes", "differ only in spelling"),

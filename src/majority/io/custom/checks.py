@@ -69,19 +69,6 @@ def misspelt(frame: pd.DataFrame) -> Found:
         yield f"column {name} is not used: it looks like the column {meant}: rename it, or ignore this"
 
 
-def repeated_rows(frame: pd.DataFrame) -> Found:
-    """Rows that equal an earlier one. It is no problem, because rows of few values may be equal."""
-    hashes = pd.util.hash_pandas_object(frame, index=False)
-    repeated = hashes.duplicated()
-    if repeated.any():
-        row = hashes.index[repeated][0]
-        rows = "1 row of a bag repeats" if repeated.sum() == 1 else f"{repeated.sum():,} rows of bags repeat"
-        yield (
-            f"{rows} another row (e.g. row {row} is the same as row {hashes.index[hashes == hashes[row]][0]}): each "
-            "row counts as one instance: remove accidental duplicates"
-        )
-
-
 # ---------------------------------------------------------------------- bags to train on
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .checks import Found, empty_cells, misspelt, read_bags, repeated_rows, two_values
+from .checks import Found, empty_cells, misspelt, read_bags, two_values
 from .content import Content, has_instance_labels, read_facts
 from .features import MIN_ROWS, RESERVED, read_features
 from .findings import Findings, ProblemError
 from .options import ColumnNames, ReadOptions
-from .tables import TEXT, did_you_mean, is_parquet, other_content, read_table
+from .tables import TEXT, did_you_mean, is_parquet, read_table
 
 BAG_COLUMNS = ("bag_label", "second_label", "split", "group")  # have one value per bag
 NEEDED = (
@@ -80,13 +80,11 @@ def read_rows(frame: pd.DataFrame, path: Path, bags: pd.DataFrame, options: Read
     content = Content(path, bags, np.bincount(bag_of), None, order, facts)
     if not has_images:
         content.store, content.encoder = read_features(frame, path, options, findings)
-        findings.add(repeated_rows(frame[[name for name in frame if not other_content(frame[name])]]))
         return content
     from .images import read_images
 
     findings.add(empty_cells(frame, path, ["path"]))
     read_images(frame, order, content, options, findings)
-    findings.add(repeated_rows(frame[["bag", "path"]]))
     if options.training:
         findings.add(misspelt(frame))
         findings.add(_for_training(frame, path, options))
