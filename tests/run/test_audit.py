@@ -90,6 +90,13 @@ def test_the_command_draws_and_reads(trained, majority, tmp_path):
     assert 'id="audit"' in (run / "report.html").read_text()
 
 
+def test_edited_figures_are_one_message_of_the_report(place, majority):
+    (place / "run/audit-figures.json").write_text('{"labels": 20}')
+    code, _, errors = majority("report", place / "run", "--device", "cpu")
+    assert code == 2
+    assert "audit-figures.json is damaged" in errors
+
+
 def test_more_labels_continue_with_renamed_columns_from_another_folder(trained, majority, tmp_path, monkeypatch):
     pd.read_csv(trained / "bags.csv").rename(columns={"bag": "slide"}).to_csv(tmp_path / "new.csv", index=False)
     monkeypatch.chdir(tmp_path)

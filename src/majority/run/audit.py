@@ -159,6 +159,6 @@ def report_audit(
     if record.source is None and not fold_folders(run):
         if calibrate and classifier_file(run) not in classifiers:
             log("not those of the classifier trained on all bags, for other bags: to calibrate it, audit a SOURCE")
-        write_json(run / AUDIT_FIGURES, content)
+        write_json(run / AUDIT_FIGURES, asdict(figures))
         log(str(report_run(run, device)))
     return figures

@@ -74,6 +74,8 @@ def write_seeds(folder: Path) -> list[Target]:
         "tables bags.parquet": ["check WORK/bags.parquet"],
         "answered audit/answers.csv": [audit, f"{learn} --refit --instance-labels WORK/audit/answers.csv"],
         "answered audit/audit.json": [audit],
+        "answered run/audit-figures.json": ["report WORK/run --device cpu"],
+        "answered blocks/_parts.json": ["predict WORK/run SOURCE --device cpu --out WORK/blocks"],
         "answered review.csv": [f"{learn} --no-refit --labels WORK/review.csv"],
         "answered run.toml": ["train SOURCE --config WORK/run.toml --no-refit --out WORK/new"],
         "study study/study.json": [report_study],
@@ -122,6 +124,8 @@ def _write_answers(source: Path, folder: Path) -> None:
     (folder / "review.csv").write_text("bag,bag_label,corrected_label\nbag-0,a,b\nbag-1,b,\nbag-2,c,c\n")
     drawn = pd.read_csv(folder / "audit/to-label.csv")
     drawn.assign(answer=["a", "b", "c", "cannot tell"] * 5).to_csv(folder / "audit/answers.csv", index=False)
+    assert command("audit OUT/run --answers OUT/audit/answers.csv --device cpu", OUT=folder) == 0
+    assert command("predict OUT/run SOURCE --device cpu --out OUT/blocks", OUT=folder, SOURCE=source) == 0
     options = ['method = "log-mean"', 'recipe = "quick"', 'features = ["f0", "f1"]', "epochs = 1", 'device = "cpu"']
     (folder / "run.toml").write_text("\n".join([*options, "[set]", '"training.learning_rate" = 0.01', ""]))
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from ...data.bags import Bags
 from ...errors import InputError
+from ...fields import from_json
 from ...files import CURE, read_json, user_path, write_text
 from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...log import Log, no_log
+from ...predict.audit_figures import AuditFigures
 from ...predict.classifier import Classifier
 from ...predict.evaluate import predict
 from ...predict.metrics import Margins, class_rates, coverage_note, in_order
@@ -100,7 +102,8 @@ def write_report(
     html = macros("run")
     shown = [Section("figures", "Results", html.results_title(about), html.results(about))]
     if own and (folder / AUDIT_FIGURES).is_file():
-        audit = read_json(folder / AUDIT_FIGURES, "repeat `majority audit --answers`")
+        place, cure = folder / AUDIT_FIGURES, "repeat `majority audit --answers`"
+        audit = from_json(AuditFigures, read_json(place, cure), place, cure)
         shown.append(Section("audit", "Audit", "Audit", html.audit(audit)))
     shown += _sections_of_bags(predictions, review, doubtful, name)
     titles = PART_NAMES if own else {part: f"{name} (this page)"}
