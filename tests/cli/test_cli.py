@@ -52,11 +52,6 @@ def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
     assert (result["method"], result["scenario"], result["epochs"]) == ("vote", "large", 2)
 
 
-def test_the_network_can_be_left_to_the_data(majority, tmp_path):
-    words = ["train", "digits", "--backbone", "auto", "--recipe", "quick", "--epochs", "1", "--bags", "20"]
-    assert majority(*words, "--bag-size", "8", "--out", tmp_path / "run")[0] == 0
-
-
 def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0
@@ -176,9 +171,7 @@ def test_help_says_the_defaults(majority):
     assert "(default: the distance of neighbours in a row)" in shown("map")
 
 
-def test_predict_refuses_a_place_it_cannot_write(majority, finished_run, tmp_path):
-    code, _, err = majority("predict", finished_run, "--out", tmp_path / "no" / "p.csv")
-    assert (code, "folder that exists" in err) == (2, True)
+def test_predict_refuses_a_place_it_cannot_write(majority, finished_run):
     code, _, err = majority("predict", finished_run, "--out", "/proc/p.csv", "--device", "cpu")
     assert (code, "cannot be written" in err) == (2, True)
 

@@ -221,13 +221,6 @@ def test_what_is_no_run_folder(tmp_path):
         read_config(tmp_path)
 
 
-def test_reopen_gives_the_classifier_and_the_same_bags(tmp_path):
-    result = run_tiny(tmp_path)
-    classifier, parts, _ = reopen(tmp_path, device="cpu")
-    right = classifier.predict(parts.test.instances()) == classifier.classes[parts.test.instance_labels]
-    assert right.mean() == pytest.approx(result["test"]["instance_accuracy"])
-
-
 def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
     run_tiny(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -265,9 +258,3 @@ def test_the_device_of_a_run_is_the_one_that_it_uses(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index or 0}")
     assert [environment(name)["device"] for name in ("auto", "cuda:1")] == ["GPU 0", "GPU 1"]
     assert "GPU" not in environment("cpu")["device"]
-
-
-def test_of_many_differences_the_chosen_ones_are_named_first(tmp_path):
-    run_tiny(tmp_path)
-    with pytest.raises(InputError, match=r"\(method is log-mean, not vote; "):
-        run_tiny(tmp_path, method="vote", recipe="augmented", backbone="cnn")

@@ -1,31 +1,6 @@
 """The report of a run about bags of another source: a separate page, which names that source."""
 
 import numpy as np
-import pytest
-
-LINES = ["bag,bag_label,f0", *(f"{bag},{'ab'[bag % 2]},{bag % 2 + i / 9}" for bag in range(30) for i in range(3))]
-TRAIN = ["--recipe", "quick", "--epochs", "1", "--bags", "20", "--bag-size", "4"]
-
-
-@pytest.fixture
-def run(majority, tmp_path, monkeypatch):
-    """A run on one folder's bags.csv; the folders A and B have one each too."""
-    monkeypatch.chdir(tmp_path)
-    for folder in ("own", "A", "B"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "bags.csv").write_text("\n".join(LINES) + "\n")
-    assert majority("train", "own/bags.csv", *TRAIN[:4], "--out", tmp_path / "run")[0] == 0
-    return tmp_path / "run"
-
-
-def pages(run):
-    return {page.name: page.read_text() for page in run.glob("report-*.html")}
-
-
-def test_a_page_shows_only_the_last_two_parts_of_a_path(majority, run, tmp_path):
-    assert majority("report", run, tmp_path / "A/bags.csv")[0] == 0
-    assert "A/bags.csv (this page)" in pages(run)["report-bags.html"]
-    assert str(tmp_path) not in pages(run)["report-bags.html"]
 
 
 def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
@@ -54,6 +29,7 @@ def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     name = f"{tmp_path.name}/other.csv"
     assert f"on the {name} bags" in page
     assert f"<td>{name} (this page)</td>" in page
+    assert str(tmp_path) not in page
     assert f"slides.csv · adjusted-mean · {name}" in page
     assert "Instance figures are over the 20 of 40 instances with a known class" in page
     assert (run / "report.html").read_bytes() == before

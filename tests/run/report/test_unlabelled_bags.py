@@ -73,11 +73,10 @@ def expected_table(predicted):
     }
 
 
-@pytest.mark.parametrize("run", ["plain", "voters"])
-def test_the_page_agrees_with_predict(majority, folder, opened, run):
-    mixtures = NEW if run == "plain" else [*({**mixture, "void": 2} for mixture in NEW), {"void": 4}]
-    source = write(folder / f"new-{run}.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(mixtures, 1)])
-    out, path, predicted = page_of(majority, folder, run, source)
+def test_the_page_agrees_with_predict(majority, folder, opened):
+    mixtures = [*({**mixture, "void": 2} for mixture in NEW), {"void": 4}]
+    source = write(folder / "new.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(mixtures, 1)])
+    out, path, predicted = page_of(majority, folder, "voters", source)
     assert out.splitlines()[-1] == str(path)
     assert f"{source} has no bag labels" in out
     assert "no accuracy" in out
@@ -88,11 +87,10 @@ def test_the_page_agrees_with_predict(majority, folder, opened, run):
     assert table_of(page) == expected_table(predicted)
     cards = page.locator("#figures .card b").all_inner_texts()
     assert cards[:2] == [str(len(predicted)), str(len(rows(mixtures, 1)))]
-    if run == "voters":
-        voided = sum(int(row["n(void)"]) for row in predicted)
-        assert voided > 0
-        assert cards[2:] == [f"{100 * voided / int(cards[1]):.1f} %"]
-        assert predicted[-1]["majority"] == "void", "nobody votes"
+    voided = sum(int(row["n(void)"]) for row in predicted)
+    assert voided > 0
+    assert cards[2:] == [f"{100 * voided / int(cards[1]):.1f} %"]
+    assert predicted[-1]["majority"] == "void", "nobody votes"
     closest = sorted(predicted, key=lambda row: (float(row["margin"]), float(row["share"])))
     shown = page.locator("#bags .bag")
     for i, row in enumerate(closest):
@@ -105,19 +103,6 @@ def test_the_page_agrees_with_predict(majority, folder, opened, run):
     assert shown.count() == len(closest)
     assert page.locator("#classes, .verdict, [data-correct]").count() == 0
     assert not [word for text in text_of(page) for word in VERDICT.findall(text)]
-
-
-def test_without_labels_the_filter_has_only_predicted_classes(majority, folder, opened):
-    source = write(folder / "filter.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(NEW, 1)])
-    _, path, predicted = page_of(majority, folder, "plain", source)
-    page = opened(path)
-    assert page.locator("#filter input").count() == 0
-    for number, name in enumerate("ab"):
-        page.select_option("#filter select", str(number))
-        of_class = sum(row["majority"] == name for row in predicted)
-        assert 0 < of_class < len(predicted)
-        assert page.locator("#bags .bag:visible").count() == of_class
-        assert page.locator("#filter output").inner_text() == f"{of_class} of {len(predicted)} bags shown"
 
 
 def test_figures_of_instances_are_shown_if_some_have_labels(majority, folder, opened):

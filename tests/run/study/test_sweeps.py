@@ -184,28 +184,3 @@ def test_any_option_may_vary(majority, tmp_path):
 
 
 # ---------------------------------------------------------------- options of one method, trackers
-
-
-@pytest.mark.parametrize(
-    ("options", "facts"),
-    [
-        (["off=counts"], ["count", "off"]),
-        (["of=counts"], ["vote", "of"]),
-    ],
-)
-def test_options_that_no_method_takes_are_refused(majority, tmp_path, options, facts):
-    words = [word for option in options for word in ("--option", option)]
-    out = tmp_path / "study"
-    code, _, err = majority("study", "digits", "--methods", "count,vote", *words, *SMALL, "--out", out)
-    assert code == 2
-    assert all(fact in err for fact in facts)
-    assert not out.exists()
-
-
-def test_scenarios_are_refused_for_bags_of_your_own(majority, tmp_path):
-    own, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
-    code, _, err = majority("study", own, "--methods", "vote", "--scenarios", "small", "--out", out)
-    assert code == 2
-    assert "scenarios" in err
-    assert "own.csv" in err
-    assert not out.exists()
