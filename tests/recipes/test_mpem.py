@@ -68,7 +68,9 @@ def test_a_run_says_what_was_chosen_and_left_out(tmp_path, capsys):
         losses[ratio] = min(json.loads(line)["val_loss"] for line in lines)
     assert about["val_loss"] == losses
     assert about["r"] == float(min(losses, key=losses.get))
-    assert 0 < about["left_out"] < 1
+    written = np.load(tmp_path / f"stages/r{about['r']}/left-out.npz")
+    assert 0 < written["left_out"].mean() == pytest.approx(about["left_out"])
+    assert not (written["left_out"] & ~written["candidates"]).any()
     page = (tmp_path / "report.html").read_text()
     assert f"{100 * about['left_out']:.0f} % of the training instances: r = " in page
     assert "mpem.ratios=[0.3, 1.0]" in page

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,18 @@ from ..data.bags import Bags
 from ..data.loader import Batch
 from ..errors import InputError
 from ..fields import check_fields
+from ..files import write_atomically
 from ..nn.model import Model
 from ..training.callbacks import Fitted
+from ..training.distributed import from_first
 from . import single
 from .features import gather_rows
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
 METHODS = ("count", "soft-count", "count-only", "log-mean")  # that count
+LEFT_OUT = "left-out.npz"  # in the folder of a stage; for each instance of the training bags, in their order:
+# `candidates`, whether it is not predicted as the bag's label, and `left_out`, whether it was left out of the count
 
 
 @dataclass(frozen=True)
@@ -58,22 +63,32 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
 
 
 def train_without_unlikely(run: Run, model: Model, ratio: float) -> Fitted:
-    return run.fit(model, keep=_mask(run, ratio))
+    distance, keep = _distance_and_mask(run, ratio)
+    fitted = run.fit(model, keep=keep)
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:  # given a path, numpy would append .npz to it
+            np.savez_compressed(file, candidates=distance >= 0, left_out=~keep)
+
+    folder = run.folder
+    if folder is not None:
+        from_first(lambda: write_atomically(folder / LEFT_OUT, write))
+    return fitted
 
 
 def choose_ratio(run: Run) -> dict[str, Any]:
     losses = {ratio: run.loss(f"r{ratio}") for ratio in run.plan.own.ratios}
     best = min(losses, key=lambda ratio: losses[ratio])  # the first of equal ones
-    share = float(np.mean(~_mask(run, best)))
+    share = float(np.mean(~_distance_and_mask(run, best)[1]))
     about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in losses.items()}, "left_out": share}
     line = f"{100 * share:.0f} % of the training instances: r = {best:g}, chosen by the loss of the validation bags"
     return {"mpem": about, "kept": f"r{best}", "lines": {"left out": line}}
 
 
-def _mask(run: Run, ratio: float) -> np.ndarray:
-    """(n,) whether each instance is counted with this r."""
+def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) the distance of each instance to the mean of its label, and whether it is counted with this r."""
     distance = run.once("distance", lambda: distance_to_label(run.network("first"), run.train, run.device))
-    return keep_mask(distance, run.train.sizes, ratio)
+    return distance, keep_mask(distance, run.train.sizes, ratio)
 
 
 # ---------------------------------------------------------------------- which instances are unlikely
