@@ -30,14 +30,11 @@ def evaluate(
     """
     from ..files import write_json
     from ..io.metrics import BOOTSTRAP, check_figures_path, describe
-    from ..io.predictions import check_not_source
     from ..predict.evaluate import evaluate as evaluate_model
-    from ..run.folder import sources_of
     from ..run.reopen import open_bags
 
     if out is not None:
         check_figures_path(out)
-        check_not_source(out, sources_of(run, source))
     classifier, bags, _ = open_bags(
         run, source, labels=True, all_parts=all_parts, columns=columns, device=device, log=log
     )

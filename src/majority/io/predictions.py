@@ -1,6 +1,6 @@
 """Predictions as rows of a CSV or Parquet file, written batch by batch.
 
-Only a few batches of probabilities are in memory at a time and, if their store is on disk, one batch of instances.
+Only one batch of probabilities is in memory at a time and, if their store is on disk, only one batch of instances.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that cannot be written, or that would change one of these sources."""
     if path.suffix not in WRITERS or not path.parent.is_dir():
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
-    check_not_source(path, sources)
+    for source in filter(is_custom_source, sources):
+        place = user_path(source).resolve()
+        inside = path.resolve().parent == place and (path.suffix == ".csv" or is_parquet(place))
+        if path.resolve() == place or inside:
+            what = "is inside the source, where tables are read" if inside else "is the source itself"
+            raise InputError(f"--out {path} {what}: choose another {'folder' if inside else 'file'}")
     if path.suffix == ".parquet":
         check_pyarrow(path)
 
@@ -40,16 +45,6 @@ def check_pyarrow(path: Path) -> None:
         import pyarrow  # noqa: F401
     except ImportError:
         raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
-
-
-def check_not_source(path: Path, sources: Iterable[str]) -> None:
-    """Refuse a file that would change one of these sources."""
-    for source in filter(is_custom_source, sources):
-        place = user_path(source).resolve()
-        inside = path.resolve().parent == place and (path.suffix == ".csv" or is_parquet(place))
-        if path.resolve() == place or inside:
-            what = "is inside the source, where tables are read" if inside else "is the source itself"
-            raise InputError(f"--out {path} {what}: choose another {'folder' if inside else 'file'}")
 
 
 def write_predictions(
@@ -165,17 +160,10 @@ def write_rows(path: Path, batches: Iterable[Columns]) -> int:
     rows = 0
 
     def frames() -> Iterator[pd.DataFrame]:
-        """Several batches together, as many as one row group of Parquet has at least."""
         nonlocal rows
-        waiting: list[pd.DataFrame] = []
         for columns in batches:
-            waiting.append(pd.DataFrame(columns))
-            rows += len(waiting[-1])
-            if sum(map(len, waiting)) >= ROWS_PER_GROUP:
-                yield pd.concat(waiting)
-                waiting.clear()
-        if waiting:
-            yield pd.concat(waiting)
+            rows += len(columns["part"])
+            yield pd.DataFrame(columns)
 
     write_atomically(path, lambda place: WRITERS[path.suffix](place, frames()))
     return rows
@@ -195,9 +183,15 @@ def _write_parquet(place: Path, frames: Iterator[pd.DataFrame]) -> None:
 
     tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
     first = next(tables)
+    waiting: list[pa.Table] = []  # for one row group
     with pq.ParquetWriter(place, first.schema) as writer:
         for table in chain([first], tables):
-            writer.write_table(table)
+            waiting.append(table)
+            if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
 
 
 WRITERS = {".csv": _write_csv, ".parquet": _write_parquet}

@@ -56,7 +56,7 @@ def test_results_cover_only_instances_with_a_known_class(tmp_path, majority, mak
     assert re.search(r"49 of 200 instances; .*: 9 │", flatten(out))
     assert "60% to 60% of a bag" in flatten(out)
     assert "0.0% of 9 bags" in flatten(out)
-    counts = r"instance figures are .*49 of 50 instances.*9 of 10 bags"
+    counts = "instance figures are .*49 of 50 instances"
     code, out, err = majority("train", place, *TRAIN, "--out", run)
     assert (code, err) == (0, "")
     assert re.search(f"note: {counts}", flatten(out))
@@ -129,7 +129,7 @@ def test_methods_that_need_instance_labels_refuse_and_leave_no_files(tmp_path, m
     table.assign(label=table["label"].where(table.index % 2 == 0)).to_csv(place, index=False)
     code, _, err = majority("train", place, *TRAIN, "--method", method, "--out", tmp_path / "run")
     assert code == 2
-    assert says(err, f"method {method} ", "80 instances 40 have no label", "0 have")
+    assert says(err, f"method {method} ", "of 80 instances 40 have none")
     assert not (tmp_path / "run" / "config.json").exists()
 
 

@@ -29,7 +29,7 @@ def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     name = f"{tmp_path.name}/other.csv"
     assert f"on the {name} bags" in page
     assert f"<td>{name} (this page)</td>" in page
-    assert str(tmp_path) not in page
+    assert str(other) not in page
     assert f"slides.csv · adjusted-mean · {name}" in page
     assert "Instance figures are over the 20 of 40 instances with a known class" in page
     assert (run / "report.html").read_bytes() == before

@@ -110,6 +110,7 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
         (("digits", "--vary", RATES, "--learning-rate", "0.1"), "give it once"),
         (("digits", "--methods", "count,vote", "--option", "of=counts"), "vote has no option"),
         (("OWN", "--bag-size", "4"), "bag_size"),
+        (("OWN", "--methods", "vote", "--scenarios", "small"), "scenarios is not for bags of your own"),
     ],
 )
 def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
@@ -181,6 +182,3 @@ def test_any_option_may_vary(majority, tmp_path):
     assert set(table_of(out)["method"]) == rows
     assert table_of(out)["changed"].nunique() == 1
     assert "missing" not in majority("report", out)[1]
-
-
-# ---------------------------------------------------------------- options of one method, trackers
