@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit
@@ -204,6 +204,17 @@ def test_damaged_and_other_files_are_refused(tmp_path):
     save_file({"weight": torch.zeros(2)}, path, {"majority": '{"format": "majority-classifier-0"}'})
     with pytest.raises(InputError, match=r"has format 'majority-classifier-0', this version reads 'majority-class"):
         Classifier.load(path)
+
+
+def test_notes_that_no_network_can_have_are_refused(tmp_path):
+    path = make_classifier(make_bags()).save(tmp_path / "model.safetensors")
+    with safe_open(path, "pt") as file:
+        notes = file.metadata()["majority"]
+    for shape, fact in (("[1099511627776]", "no network is like that"), ("[5]", "does not fit"), ("[0]", "damaged")):
+        edited = notes.replace('"instance_shape": [4]', f'"instance_shape": {shape}')
+        save_file(load_file(path), tmp_path / "edited.safetensors", {"majority": edited})
+        with pytest.raises(InputError, match=f"edited.*{fact}"):
+            Classifier.load(tmp_path / "edited.safetensors", "cpu")
 
 
 def test_missing_files_are_refused(tmp_path):
