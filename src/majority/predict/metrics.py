@@ -127,7 +127,7 @@ def coverage_note(*parts: Mapping[str, Any]) -> str | None:
     >>> coverage_note({"instances": 9000, "bags": 100})
     """
     total = sum(part.get("instances", 0) for part in parts)
-    known = sum(part.get("known_instances", part["instances"]) for part in parts if "instance_accuracy" in part)
+    known = sum(part.get("known_instances", part.get("instances", 0)) for part in parts if "instance_accuracy" in part)
     if known in (0, total):
         return None
     return f"instance figures are over the {known:,} of {total:,} instances with a known class"
