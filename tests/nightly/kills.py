@@ -74,6 +74,10 @@ def cases(source: str) -> list[Case]:
     def after(words: str) -> Callable[[Path], object]:
         return lambda work: run(words, work)
 
+    def after_refit(work: Path) -> None:
+        write_bags(work)
+        run(refit, work)
+
     refit = "train OUT/bags.csv --recipe quick --method log-mean --epochs 2 --device cpu --refit --out OUT/run"
     census = "census --epochs 1 --set census.teacher_epochs=1 --backbone mlp"
     return [
@@ -86,6 +90,9 @@ def cases(source: str) -> list[Case]:
         Case("refit", refit, write_bags),
         Case("study", study),
         Case("predict", "predict OUT/run --device cpu --out OUT/classes.csv", after(quick)),
+        Case(
+            "blocks", "predict OUT/run OUT/bags.csv --block-rows 30 --bags --device cpu --out OUT/blocks", after_refit
+        ),
         Case("report", "report OUT/run", after(quick)),
         Case("study-report", "report OUT/study", after(study)),
     ]

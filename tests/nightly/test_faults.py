@@ -9,7 +9,9 @@ import pytest
 pytestmark = pytest.mark.nightly
 
 INPUTS = 3_000
-COMMANDS = ("quick", "paper", "mpem", "census", "corrected", "refit", "predict", "report", "study", "study-report")
+COMMANDS = (
+    "quick", "paper", "mpem", "census", "corrected", "refit", "predict", "blocks", "report", "study", "study-report",
+)  # fmt: skip
 
 
 def test_changed_files_end_in_a_result_or_a_message(tmp_path, monkeypatch):

@@ -222,6 +222,9 @@ def test_instances_that_a_run_has_learned_are_not_drawn(trained, tmp_path):
     }
     with pytest.raises(InputError, match="20 to 1,150"):
         majority.audit(run, source, labels=1151, device="cpu")
+    pd.read_csv(source).head(16).to_csv(tmp_path / "few.csv", index=False)
+    with pytest.raises(InputError, match=r"needs 20 instances and there are 16.*SOURCE"):
+        majority.audit(run, tmp_path / "few.csv", device="cpu")
 
 
 def test_bags_in_memory():

@@ -138,11 +138,13 @@ def test_a_finished_part_is_never_done_again_and_a_missing_one_is(majority, runs
     code, printed, _ = majority(*command)
     assert (code, "repeat the same command" in printed) == (130, True)
     assert [path.name for path in out.glob("part-*")] == ["part-000000.parquet"]
+    (out / "._parts.json.lock").touch()  # as a kill leaves it
     most[0] = None
     for _ in range(2):
         code, printed, _ = majority(*command)
         assert (code, done, len(read(out))) == (0, [0, 1, 2], 30)
     assert printed == f"3 of 3 blocks done: {out}\n"
+    assert not [*out.glob(".*")]
 
 
 def test_images_of_a_table_are_read_by_the_block_that_has_them(majority, tmp_path):

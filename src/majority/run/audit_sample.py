@@ -116,6 +116,8 @@ class Population:
     def draw(self, labels: int) -> tuple[AuditRecord, pd.DataFrame]:
         """The record and the table of the first so many instances."""
         design, bags, n = self.design, self.bags, len(self.positions)
+        if n < LEAST_LABELS:
+            raise InputError(f"an audit needs {LEAST_LABELS} instances and there are {n}: audit a SOURCE with more")
         if not LEAST_LABELS <= labels <= n or design.seed < 0:
             cure = f"give {LEAST_LABELS} to {n:,} labels, of so many instances, and a seed of 0 or more"
             raise InputError(f"{labels} labels with the seed {design.seed}: {cure}")

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError, count_noun
-from ..files import read_json, retry_while_busy, write_shared_json
+from ..files import read_json, remove_leftovers, retry_while_busy, write_shared_json
 from ..io import is_custom_source
 from ..io.custom import Block
 from ..io.custom.blocks import Division, divide
@@ -79,6 +79,7 @@ def predict_blocks(request: Request, block_rows: int, shard: str | None, on: str
     blocks = [*enumerate(division.blocks)]
     missing = [(request, block, number) for number, block in part.take(blocks) if not request.part(number).exists()]
     rows = _run(missing, on, log)
+    remove_leftovers(request.out)
     done = sum(request.part(number).exists() for number, _ in blocks)
     if request.by_bag and done == len(blocks):
         log(f"{count_noun(_join_counts(request, len(blocks), classifier), 'bag')}: {out / BAGS}")
