@@ -97,6 +97,15 @@ def test_missing_cells_are_counted_with_the_command_that_trains_them(majority, s
     assert "<li>svhn28/small/vote/fold3</li>" in page
 
 
+def test_a_reference_of_the_study_without_a_result_is_no_error(tmp_path):
+    """All its cells have failed: the others are reported."""
+    folder = write_cells(tmp_path, cells(methods=["count", "naive"]))
+    request = {"sources": ["cifar10"], "methods": ["count", "naive", "vote"], "reference": "vote"}
+    (folder / "study.json").write_text(json.dumps({"study": request, "cells": ["cifar10/large/vote/fold0"]}))
+    write_study(folder)
+    assert "minus that of count" in (folder / "tables.md").read_text()
+
+
 def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(tmp_path):
     results = [cell("count", "bags", None), cell("vote", "bags", None), cell("vote", "bags", None, fold=1)]
     for result, right in zip(results, (0.6, 0.7, 0.9), strict=True):

@@ -15,7 +15,7 @@ from ..report.blocks import REPORT, Section, format_seconds, macros, page
 from ..report.figures import dot_plot
 from . import tables
 from .figures import PANEL, ROW, StudyFigures, records, split
-from .results import Setting, missing_cells, read_request, read_results
+from .results import Setting, missing_cells, read_request, read_results, row_name
 
 REFERENCES = {"naive": "naive", "supervised": "all instance labels"}  # lines of a plot
 
@@ -31,7 +31,10 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     command = request.study.as_command(str(study)) if request else ""
     if missing:
         log(f"note: {count_noun(len(missing), 'cell')} of this study missing; to train them: {command}")
-    figures = StudyFigures(results, reference or (request.study.reference if request else None))
+    named = request.study.reference if request else None
+    if named not in map(row_name, results):  # all its cells have failed
+        named = None
+    figures = StudyFigures(results, reference or named)
     made, notes = tables.all_tables(figures), _coverage_notes(figures)
     folder = study.parent if study.is_file() else study
     title = study.resolve().stem if study.is_file() else study.resolve().name
