@@ -32,7 +32,7 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     if missing:
         log(f"note: {count_noun(len(missing), 'cell')} of this study missing; to train them: {command}")
     named = request.study.reference if request else None
-    if named not in map(row_name, results):  # all its cells have failed
+    if named not in {*map(row_name, results)}:  # all its cells have failed
         named = None
     figures = StudyFigures(results, reference or named)
     made, notes = tables.all_tables(figures), _coverage_notes(figures)
