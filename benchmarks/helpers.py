@@ -184,7 +184,7 @@ def bags_of(name: str, folder: Path, features: Callable[[np.ndarray], np.ndarray
     winners = winners[winners.map(winners.value_counts()) >= RARE]
     rows = np.isin(bags, winners.index)
     of_rows = {"instance_labels": labels[rows], "groups": groups[rows]}
-    made = Bags.from_table(instances[rows], bags[rows], winners[bags[rows]].to_numpy(), counts.columns, **of_rows)
+    made = Bags.from_table(instances[rows], bags[rows], winners[bags[rows]].to_numpy(), **of_rows)
     return CustomBags(name, made)
 
 

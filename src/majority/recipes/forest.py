@@ -1,7 +1,7 @@
 """forest: what one would do with a table without this package, done well.
 
-Trees learn the label of its bag for every instance. Three forests, each grown on two thirds of the bags, predict the
-other bags, which shows by how much the scores must be corrected for how often each class is a label.
+Trees learn the label of its bag for every instance. Six forests, each grown on half of the bags, predict the other
+bags, which shows by how much the scores must be corrected for how often each class is a label.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float =
     if (bags.labels >= 0).sum() < FEWEST_BAGS:
         raise InputError(f"a forest needs at least {FEWEST_BAGS} bags whose label names one class: label more bags")
     empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
-    forests, correction, _ = forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong)
-    trees = Trees.of(forests, classes)
-    # `correct_scores` and the pool of this correction, as an affine map, weight and offsets
+    forests, correction = forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong)
+    trees = Trees.of([tree for forest in forests for tree in forest.trees], classes)
+    # `correct_scores` and the rescaling of this correction, as an affine map, weight and offsets
     of_classes = class_shares(correction.label_shares, correction.strength)
     ratios = of_classes / correction.label_shares
     trees.shift.copy_(of_classes)
     trees.matrix.copy_((torch.diag(ratios) - torch.outer(of_classes, ratios)) / correction.signal)
     trees.lowest.copy_(LOWEST * of_classes)
-    trees.weight.fill_(correction.pool.weights[0])
-    trees.offsets.copy_(torch.tensor(correction.pool.offsets))
+    trees.weight.fill_(correction.rescaling.scale)
+    trees.offsets.copy_(torch.tensor(correction.rescaling.offsets))
     model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
     model.see_labels(bags.bag_labels)
     head: Any = model.head

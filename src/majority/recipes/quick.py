@@ -14,12 +14,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ..nn.methods import DEFAULT_METHOD
 from ..nn.model import Model, build_model
 from ..training.callbacks import Fitted
 from ..training.distributed import from_first
 from .census.members import Table, linear_member
-from .census.pooling import evidence_for
+from .census.pooling import rescale
 from .features import instance_probabilities
 from .forest import METHOD, grow, judge
 from .plan import Plan, TaskInfo
@@ -53,7 +55,7 @@ def _no_weights(run: Run) -> Model:
 def _fit_linear(run: Run, model: Model) -> Fitted:
     """The pool of all linear models, which is one."""
     table = Table(run.train, run.judges, model.normalise, run.plan.training.seed)
-    weights = from_first(lambda: linear_member(table, run.remaining_wrong)[0])
+    weights = from_first(lambda: torch.stack(linear_member(table, run.remaining_wrong)).mean(dim=0))
     head: Any = model.head
     head.classifier.load_state_dict({"weight": weights[:-1].T, "bias": weights[-1]})
     return judge(run, model)
@@ -68,7 +70,7 @@ def _choose(run: Run) -> dict[str, Any]:
     found = {}
     for kind in KINDS:
         probabilities = instance_probabilities(run.network(kind), table.bags, run.device).cpu()
-        found[kind] = evidence_for(probabilities, known, run.remaining_wrong) / len(known.labels)
+        found[kind] = rescale(probabilities, known, run.remaining_wrong)[1] / len(known.labels)
     kept = max(found, key=lambda kind: found[kind])
     shown = ", ".join(f"{kind} {value:.3f}" for kind, value in found.items())
     line = f"{kept} (mean log-likelihood of the labels of {len(known.labels):,} bags: {shown})"

@@ -22,7 +22,7 @@ from .running import ROBUST, Trained, merge, run_stages
 from .stages import Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
-LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
+LEAST_EVIDENCE, LEAST_PER_BAG = 3.0, 0.01  # difference of log-likelihoods from which labels are thought to be wrong
 REMAINING = 0.5  # labels that are assumed to be wrong after corrections, per wrong label before them
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
 NAME = "wrong-labels"  # the stage that looks for them
@@ -91,7 +91,8 @@ def find_wrong_labels(
     tried = {one: mean * len(numbers) for one, mean in zip(SHARES, means, strict=True)}
     if share is None:
         share = max(tried, key=lambda one: tried[one])
-        share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0
+        least = max(LEAST_EVIDENCE, LEAST_PER_BAG * len(numbers))
+        share = share if tried[share] - tried[0.0] >= least else 0.0
     corrections: dict[str, str] = {}
     if share:
         judged = evidence.judge(share)

@@ -9,16 +9,27 @@ import torch
 from majority import Bags, build_model
 from majority.data.segments import Segments
 from majority.recipes.census.members import (
+    GROUPS,
+    PAIRS,
+    Forest,
     Table,
     correct_scores,
     find_correction,
     fit_linear,
-    grow_forest,
-    label_probabilities,
-    linear_models,
+    linear_member,
     predict_linear,
+    predict_pairs,
 )
-from majority.recipes.census.pooling import LabelledRows, add_labels, evidence, find_pool, label_scores, log_likelihoods
+from majority.recipes.census.pooling import (
+    LabelledRows,
+    add_labels,
+    evidence,
+    evidence_as_it_is,
+    join,
+    label_scores,
+    log_likelihoods,
+    weights_by,
+)
 
 BAGS, SIZE, CLASSES = 80, 16, 3
 
@@ -67,16 +78,50 @@ def test_a_linear_model_of_bag_labels_classifies_instances(blobs, loss):
         assert (predict_linear(weights, instances).argmax(dim=1) == true).float().mean() > 0.9
 
 
-def test_columns_that_vary_much_are_trusted_first_by_some_linear_models():
+def table_of(instances, labels, size=SIZE):
+    offsets, index = np.arange(0, len(labels) * size + 1, size), np.arange(len(labels) * size)
+    bags = Bags(np.asarray(instances, np.float32), index, offsets, labels, ["a", "b", "c"])
+    return Table(bags, [], build_model(bags, "count", "linear").normalise, seed=0)
+
+
+def test_columns_that_vary_much_are_trusted_first_if_the_labels_ask_for_it():
     rng = np.random.default_rng(0)
     labels = np.arange(BAGS) % CLASSES
     true = np.array([[*[label] * 8, *rng.integers(0, CLASSES, SIZE - 8)] for label in labels]).ravel()
     informative = 30 * (np.eye(CLASSES)[true] + 0.3 * rng.normal(size=(len(true), CLASSES)))
-    instances = np.column_stack([informative, rng.normal(size=(len(true), 300))]).astype(np.float32)
-    bags = Bags(instances, np.arange(len(true)), np.arange(0, len(true) + 1, SIZE), labels, ["a", "b", "c"])
-    _, found = linear_models(Table(bags, [], build_model(bags, "count", "linear").normalise, seed=0))
-    right = [(part.argmax(dim=1).numpy() == true).mean() for part in found]
-    assert max(right[len(right) // 2 :]) > max(right[: len(right) // 2]) + 0.02
+    table = table_of(np.column_stack([informative, rng.normal(size=(len(true), 300))]), labels)
+    standardised = fit_linear(table.instances, table.everything, CLASSES, "vote", [0.1])[0]
+    right = [
+        (predicted.argmax(dim=1).numpy() == true).mean()
+        for predicted in (predict_linear(standardised, table.instances), predict_pairs(table, linear_member(table, 0)))
+    ]
+    assert right[1] > right[0] + 0.02
+
+
+def test_no_model_predicts_bags_that_it_has_seen_nor_tells_their_labels_to_a_network():
+    """A model of a pair of groups predicts its number: which pairs predict a bag is the mean of these numbers."""
+    table = table_of(np.random.default_rng(0).normal(size=(12 * 2, 3)), np.arange(12) % 3, size=2)
+
+    def numbered(number):
+        return lambda rows: torch.full((len(rows), 3), float(number))
+
+    models = [numbered(number) for number in range(len(PAIRS))]
+    groups = np.repeat(table.groups, table.sizes)
+    for unseen in (None, *GROUPS):
+        found = table.cross_fit(models, unseen=unseen)[:, 0].tolist()
+        for group, mean in zip(groups, found, strict=True):
+            allowed = [number for number, pair in enumerate(PAIRS) if group not in pair and unseen not in pair]
+            assert mean == pytest.approx(np.mean(allowed))
+
+
+def test_trees_that_have_seen_an_instance_in_another_bag_do_not_predict_it():
+    """Every instance is in two bags and labels are random: who knows them from the other bag only seems to know."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(400, 4)), rng.integers(0, CLASSES, 200)
+    table = table_of(rows[np.concatenate([rng.permutation(400) for _ in range(2)])], labels, size=4)
+    forest = Forest(table, table.labelled(np.arange(200) < 100), seed=0)
+    first = forest(torch.arange(400)).argmax(dim=1).numpy()
+    assert (first == np.repeat(labels[:100], 4)).mean() < 0.5
 
 
 def test_weights_of_a_linear_model_stay_finite_on_separable_bags():
@@ -101,20 +146,21 @@ def test_a_forest_of_bag_labels_is_corrected_where_winners_are_skewed(blobs):
     rows = known.segments.spread(kept).nonzero().squeeze(1)
     skewed = LabelledRows(rows, Segments([SIZE] * int(kept.sum())), known.labels[kept])
     shares = torch.bincount(skewed.labels) / len(skewed.labels)
-    scores = label_probabilities(grow_forest(instances, skewed, seed=0), CLASSES, instances)
-    _, strength, signal, pool = find_correction(scores, known, shares)
-    corrected = pool.join([correct_scores(scores, shares, strength, signal)])
-    right = [(part.argmax(dim=1) == true).float().mean() for part in (scores, corrected)]
+    table = table_of(instances[rows], skewed.labels.numpy())
+    forest = Forest(table, table.everything, seed=0)
+    scores = forest(torch.arange(len(rows)))
+    corrected = find_correction(scores, table.everything, shares).correct(scores)
+    right = [(part.argmax(dim=1) == true[rows]).float().mean() for part in (scores, corrected)]
     assert right[1] > right[0]
 
 
-def test_a_pool_leaves_out_what_the_labels_speak_against(blobs):
+def test_members_that_the_labels_speak_against_are_left_out(blobs):
     _, known, true = blobs
     good = 0.7 * torch.eye(CLASSES)[true] + 0.1
     noise = torch.rand(len(true), CLASSES, generator=torch.Generator().manual_seed(0))
-    pool = find_pool([good, noise], known)
-    assert pool.weights[1] == 0
-    assert (pool.join([good, noise]).argmax(dim=1) == true).all()
+    weights = weights_by([evidence_as_it_is(member, known, 0.0) for member in (good, noise)], 0.25)
+    assert weights == [1, 0]
+    assert (join(weights, [good, noise]).argmax(dim=1) == true).all()
 
 
 def test_rare_labels_count_in_the_choice_of_members():

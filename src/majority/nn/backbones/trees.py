@@ -52,9 +52,9 @@ class Trees(nn.Module):
         return f"{PREFIX}{trees}x{nodes}x{self.depth}x{classes}"
 
     @classmethod
-    def of(cls, forests: Sequence[Any], classes: int) -> Trees:
-        """Fitted forests of scikit-learn, whose classes are numbers."""
-        grown = [(tree.tree_, forest.classes_) for forest in forests for tree in forest.estimators_]
+    def of(cls, trees: Sequence[Any], classes: int) -> Trees:
+        """Fitted trees of scikit-learn, whose classes are numbers."""
+        grown = [(tree.tree_, tree.classes_) for tree in trees]
         nodes, depth = max(tree.node_count for tree, _ in grown), max(tree.max_depth for tree, _ in grown)
         found = cls(len(grown), nodes, depth, classes)
         for number, (tree, of_classes) in enumerate(grown):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -15,22 +16,25 @@ from ...data.bags import Bags
 from ...data.segments import Segments
 from ...nn.model import Normalise
 from ...training.optimizers import LBFGS
-from .pooling import LabelledRows, Pool, evidence, find_pool, label_scores
+from .pooling import LabelledRows, Rescaling, evidence_as_it_is, label_scores, rescale, weights_by
 
-FOLDS = 3
+GROUPS = range(4)  # of bags
+PAIRS = list(combinations(GROUPS, 2))  # a linear model and a forest of each
 MOST_NUMBERS = 40_000_000  # in the instances that members see; of more, the instances of random bags
 MOST_INSTANCES = 60_000
 LOSSES = ("vote", "soft-count")  # of linear models
-RIDGES = (1e-1, 1e-2, 1e-3)  # the strongest first: each starts from the one before
+RIDGES = (3e-1, 1e-1, 1e-2, 1e-3)  # the strongest first: each starts from the one before
 SOFT_COUNT_TEMPERATURE = 0.1
 ITERATIONS = 40
-TREES = 30  # of the forest of each fold
+DISCOUNT = 0.25  # of the evidence for a linear model: the instances of a bag are not as independent as votes
+TREES = 20  # of the forest of each pair of groups
+KEPT = 0.6  # share of the instances in several bags that a tree learns from; the others it predicts
 LEAF, MOST_LEAVES = 3, 2_000  # instances in a leaf, at least; leaves of a tree, about
 STRENGTHS = (0.0, 0.5, 1.0)  # of the correction of a forest, which are tried
 SIGNALS = (0.05, 0.1, 0.3)
 LOWEST = 1e-3  # corrected score, as a share of that of a class at random
 
-Predict = Callable[[Tensor], Tensor]  # (n, d) -> (n, C)
+Predict = Callable[[Tensor], Tensor]  # (m,) positions of instances in a table -> (m, C)
 
 
 # ---------------------------------------------------------------------- bags as rows in memory
@@ -45,12 +49,14 @@ class Table:
         self.instances = torch.cat([normalise(torch.from_numpy(np.asarray(part.instances()))) for part in parts])
         self.sizes = np.concatenate([part.sizes for part in parts])
         self.labels = np.concatenate([part.labels for part in parts])  # -1: none that names one class
-        self.folds = np.full(len(self.labels), -1)  # in which no member is trained on the bag; -1: in all
+        self.groups = np.full(len(self.labels), -1)  # of the bags that members are trained on
         numbers = np.flatnonzero(self.bags.labels >= 0)
-        self.folds[numbers] = folds_of(self.bags.labels[numbers])
+        self.groups[numbers] = groups_of(self.bags.labels[numbers])
         weights = [np.ones(len(part.index)) if part.weights is None else part.weights for part in parts]
         self.weights = None if bags.weights is None else torch.from_numpy(np.concatenate(weights)).float()
         spreads = normalise.std * (self.instances != self.instances[0]).any(dim=0)  # a constant column has none
+        rows = pd.util.hash_pandas_object(pd.DataFrame(self.instances.numpy()), index=False)
+        self.numbers = pd.factorize(rows)[0]  # (n,) the same for equal instances
         self.scales = spreads / spreads.square().mean().sqrt().clamp(min=1e-30)  # (d,) their quadratic mean is 1
 
     def rows(self, which: np.ndarray) -> Tensor:  # (b,) -> positions of their instances
@@ -68,19 +74,24 @@ class Table:
 
     @property
     def training(self) -> list[LabelledRows]:
-        """What the members of each fold are trained on: the bags of the other folds."""
-        return [self.labelled((self.folds >= 0) & (self.folds != fold)) for fold in range(FOLDS)]
+        """The bags of each pair of groups."""
+        return [self.labelled(np.isin(self.groups, pair)) for pair in PAIRS]
 
-    def cross_fit(self, models: Sequence[Predict]) -> Tensor:  # (n, C)
-        """Predictions by a member with a model of each fold: of a bag by the model of its fold, of a bag that none was
-        trained on by the mean of all."""
-        predicted = torch.zeros(len(self.instances), len(self.bags.classes))
-        if len(others := self.rows(self.folds < 0)):
-            predicted[others] = torch.stack([model(self.instances[others]) for model in models]).mean(dim=0)
-        for fold, model in enumerate(models):
-            if len(rows := self.rows(self.folds == fold)):
-                predicted[rows] = model(self.instances[rows])
-        return predicted
+    def cross_fit(
+        self, models: Sequence[Predict], seen: Sequence[Collection[int]] = PAIRS, unseen: int | None = None
+    ) -> Tensor:  # (n, C)
+        """The mean prediction by the models that have not seen the group of the bag, nor the group `unseen`.
+
+        A network that learns from these predictions has not seen the labels of that group in any way.
+        """
+        total = torch.zeros(len(self.instances), len(self.bags.classes))
+        numbers = torch.zeros(len(self.instances), 1)
+        for model, groups in zip(models, seen, strict=True):
+            if unseen not in groups:
+                rows = self.rows(~np.isin(self.groups, list(groups)))
+                total[rows] += model(rows)
+                numbers[rows] += 1
+        return total / numbers
 
 
 def sample(bags: Bags, seed: int) -> Bags:
@@ -92,15 +103,15 @@ def sample(bags: Bags, seed: int) -> Bags:
     return bags.subset(np.sort(order[: max(number, len(bags.classes))]))
 
 
-def folds_of(labels: np.ndarray) -> np.ndarray:
-    """A fold for each bag, such that bags with the same label are spread over all folds.
+def groups_of(labels: np.ndarray) -> np.ndarray:
+    """A group for each bag, such that bags with the same label are spread over all groups.
 
-    >>> folds_of(np.array([0, 1, 0, 0, 1])).tolist()
-    [0, 0, 1, 2, 1]
+    >>> groups_of(np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 3, 1, 2, 0]
     """
-    folds = np.empty(len(labels), int)
-    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % FOLDS
-    return folds
+    groups = np.empty(len(labels), int)
+    groups[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % len(GROUPS)
+    return groups
 
 
 # ---------------------------------------------------------------------- linear models
@@ -143,52 +154,67 @@ def predict_linear(weights: Tensor, instances: Tensor) -> Tensor:  # (d + 1, C),
     return (instances @ weights[:-1] + weights[-1]).softmax(dim=1)
 
 
-def linear_member(table: Table, wrong: float) -> tuple[Tensor, Tensor]:
-    """Models of each loss and ridge as one, which is linear, too: its weights (d + 1, C), the last row of which is
-    added, and what its parts predict for bags that they have not seen, (n, C)."""
-    models, predicted = linear_models(table)
-    pool = find_pool(predicted, table.everything, wrong)
-    weights = torch.tensordot(torch.tensor(pool.weights).to(models[0]), torch.stack(models), dims=1)
-    weights[-1] += torch.tensor(pool.offsets)
-    return weights, pool.join(predicted)
+def linear_member(table: Table, wrong: float) -> list[Tensor]:
+    """For each pair of groups, the models of all losses and ridges as one, which is linear, too: its weights
+    (d + 1, C), the last row of which is added.
 
-
-def linear_models(table: Table) -> tuple[list[Tensor], list[Tensor]]:
-    """For each loss and ridge, the mean weights (d + 1, C) of the models of all folds, and their predictions (n, C): by
-    standardised columns, and by columns as they are but for one common scale. There the ridge spares those that vary
-    most, such as a position beside the columns of an embedding."""
+    Columns are standardised, or as they are but for one common scale. There the ridge spares those that vary most, such
+    as a position beside the columns of an embedding.
+    """
     classes = len(table.bags.classes)
-    found: list[Tensor] = []
-    predicted: list[Tensor] = []
+    kinds: list[list[Tensor]] = []  # weights of each kind, scale, loss and ridge, of each pair
     for scales in (torch.ones_like(table.scales), table.scales):
         back = torch.cat([scales, torch.ones(1)]).unsqueeze(1)
         for loss in LOSSES:
-            of_folds = [fit_linear(table.instances * scales, known, classes, loss) for known in table.training]
-            for models in zip(*of_folds, strict=True):
-                of_columns = [weights * back for weights in models]
-                found.append(torch.stack(of_columns).mean(dim=0))
-                predicted.append(table.cross_fit([partial(predict_linear, weights) for weights in of_columns]))
-    return found, predicted
+            of_pairs = [fit_linear(table.instances * scales, known, classes, loss) for known in table.training]
+            kinds += [[weights * back for weights in of_ridge] for of_ridge in zip(*of_pairs, strict=True)]
+    explained = [evidence_as_it_is(predict_pairs(table, weights), table.everything, wrong) for weights in kinds]
+    of_kinds = torch.tensor(weights_by(explained, DISCOUNT))
+    return [torch.tensordot(of_kinds, torch.stack(weights), dims=1) for weights in zip(*kinds, strict=True)]
+
+
+def predict_pairs(table: Table, of_pairs: Sequence[Tensor], unseen: int | None = None) -> Tensor:  # (n, C)
+    def model(weights: Tensor) -> Predict:
+        return lambda rows: predict_linear(weights, table.instances[rows])
+
+    return table.cross_fit([model(weights) for weights in of_pairs], unseen=unseen)
 
 
 # ---------------------------------------------------------------------- a forest
 
 
-def grow_forest(instances: Tensor, known: LabelledRows, seed: int) -> Any:
-    """A forest of scikit-learn that learns, for every instance, the label of its bag."""
-    from sklearn.ensemble import ExtraTreesClassifier
+class Forest:
+    """Trees of scikit-learn that learn, for every instance, the label of its bag.
 
-    leaf = max(LEAF, len(known.rows) // MOST_LEAVES)
-    forest = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed % 2**32)
-    weights = known.segments.scaled_weights
-    labels = known.segments.spread(known.labels).numpy()
-    return forest.fit(instances[known.rows].numpy(), labels, None if weights is None else weights.numpy())
+    An instance may be in several bags. Then trees that were grown without it predict it: others would tell the labels
+    of its other bags.
+    """
 
+    def __init__(self, table: Table, known: LabelledRows, seed: int):
+        from sklearn.tree import ExtraTreeClassifier
 
-def label_probabilities(forest: Any, classes: int, instances: Tensor) -> Tensor:  # (n, d) -> (n, C)
-    scores = torch.zeros(len(instances), classes)
-    scores[:, torch.from_numpy(forest.classes_)] = torch.from_numpy(forest.predict_proba(instances.numpy())).float()
-    return scores
+        rng = np.random.default_rng(seed)
+        leaf = max(LEAF, len(known.rows) // MOST_LEAVES)
+        labels = known.segments.spread(known.labels).numpy()
+        weights = known.segments.scaled_weights
+        instances, numbers = table.instances[known.rows].numpy(), table.numbers[known.rows]
+        several = (np.bincount(table.numbers) > 1) & np.isin(np.arange(table.numbers.max() + 1), numbers)
+        self.table, self.trees, self.without = table, [], []
+        for _ in range(TREES):
+            without = several & (rng.random(len(several)) > KEPT)
+            used = ~without[numbers]
+            tree = ExtraTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
+            tree.fit(instances[used], labels[used], None if weights is None else weights.numpy()[used])
+            self.trees.append(tree)
+            self.without.append(without | ~several)
+
+    def __call__(self, rows: Tensor) -> Tensor:  # (m,) -> (m, C)
+        instances, numbers = self.table.instances[rows].numpy(), self.table.numbers[rows]
+        total = np.full((len(rows), len(self.table.bags.classes)), 1e-12)
+        for tree, without in zip(self.trees, self.without, strict=True):
+            asked = without[numbers]
+            total[np.ix_(asked, tree.classes_)] += tree.predict_proba(instances[asked])
+        return torch.from_numpy(total / total.sum(axis=1, keepdims=True)).float()
 
 
 def correct_scores(scores: Tensor, label_shares: Tensor, strength: float, signal: float) -> Tensor:
@@ -220,18 +246,17 @@ class Correction(NamedTuple):
     label_shares: Tensor  # (C,)
     strength: float
     signal: float
-    pool: Pool  # its temperature and offsets
+    rescaling: Rescaling
+
+    def correct(self, scores: Tensor) -> Tensor:  # (n, C) -> (n, C)
+        return self.rescaling.apply(correct_scores(scores, self.label_shares, self.strength, self.signal))
 
 
-def forest_member(table: Table, seed: int, wrong: float) -> tuple[list[Any], Correction, Tensor]:
-    """The forest of each fold, the correction of their scores by bags that they have not seen, and the corrected
-    scores (n, C)."""
-    classes = len(table.bags.classes)
-    forests = [grow_forest(table.instances, known, seed + fold) for fold, known in enumerate(table.training)]
-    scores = table.cross_fit([partial(label_probabilities, forest, classes) for forest in forests])
-    counts = torch.bincount(table.training[0].labels, minlength=classes) + 0.5
-    correction = find_correction(scores, table.everything, counts / counts.sum(), wrong)
-    return forests, correction, correction.pool.join([correct_scores(scores, *correction[:3])])
+def forest_member(table: Table, seed: int, wrong: float) -> tuple[list[Forest], Correction]:
+    """The forest of each pair of groups, and the correction of their scores by bags that they have not seen."""
+    forests = [Forest(table, known, seed + number) for number, known in enumerate(table.training)]
+    counts = torch.from_numpy(np.bincount(table.labels[table.groups >= 0], minlength=len(table.bags.classes))) + 0.5
+    return forests, find_correction(table.cross_fit(forests), table.everything, counts / counts.sum(), wrong)
 
 
 def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor, wrong: float = 0.0) -> Correction:
@@ -239,8 +264,6 @@ def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor
     tried = []
     for strength in STRENGTHS:
         for signal in SIGNALS:
-            corrected = correct_scores(scores, label_shares, strength, signal)
-            pool = find_pool([corrected], labelled, wrong)
-            explained = float(evidence(pool.join([corrected[labelled.rows]]), labelled, wrong))
-            tried.append((explained, Correction(label_shares, strength, signal, pool)))
+            rescaling, found = rescale(correct_scores(scores, label_shares, strength, signal), labelled, wrong)
+            tried.append((found, Correction(label_shares, strength, signal, rescaling)))
     return max(tried, key=lambda one: one[0])[1]

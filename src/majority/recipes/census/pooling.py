@@ -1,9 +1,8 @@
-"""Several classifiers as one: their log-probabilities are added with a weight for each and an offset for each class,
-which the labels of bags choose.
+"""Several classifiers as one: the mean of their log-probabilities, with weights that the labels of bags choose.
 
-Every instance casts one random vote by its probabilities, and the class with the most votes is the label. Weights,
-offsets and so also the temperature of the sum are the most probable ones given these labels; normal priors keep them
-where they are unless many labels ask for more.
+Every instance casts one random vote by its probabilities, and the class with the most votes is the label. The better
+the votes of a member explain the labels of bags that it has not seen, the more weight it has. Weights sum to one: a
+temperature that fits the labels as well would make the mean far too sure where the instances of a bag are alike.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from ...training.optimizers import LBFGS
 
 LEAST_WRONG = 0.1  # share of the labels that is assumed to be wrong, so that a few of them do not decide
 LEAST_VARIANCE = 0.25  # of a lead in votes: without it, votes of sure instances have infinite gradients
-PRECISION_OF_WEIGHTS, PRECISION_OF_OFFSETS = 1.0, 5.0  # of the normal priors of log-weights and of offsets
-DISCOUNT = 0.25  # of the evidence for a member: the instances of a bag are not as independent as votes
+PRECISION_OF_SCALE, PRECISION_OF_OFFSETS = 1.0, 5.0  # of the normal priors of a log-scale and of offsets
 SMALLEST_WEIGHT = 0.02  # a member that the labels speak against more than this is left out
-LARGEST_CHANGE = 3.0  # of the logarithm of a weight
+LARGEST_CHANGE = 3.0  # of the logarithm of a scale
 SMALLEST_PROBABILITY = 1e-4
 ITERATIONS = 40
 
@@ -86,66 +84,66 @@ def add_labels(probabilities: Tensor, labelled: LabelledRows, wrong: float = 0.0
     return found
 
 
-class Pool(NamedTuple):
-    weights: list[float]  # of each member
-    offsets: list[float]  # of each class; their mean is 0
-
-    def join(self, members: Sequence[Tensor]) -> Tensor:  # of (n, C) -> (n, C)
-        logits = torch.tensor(self.offsets, dtype=members[0].dtype)
-        for weight, member in zip(self.weights, members, strict=True):
-            if weight > 0:
-                logits = logits + weight * _at_least(member).log()
-        return logits.softmax(dim=1)
-
-
-def find_pool(members: Sequence[Tensor], labelled: LabelledRows, wrong: float = 0.0) -> Pool:
-    """The pool of these members (n, C), whose predictions of a bag must not have seen its label.
-
-    Weights start from the evidence for each member alone, so that one that explains the labels much worse than another
-    is left out: together, both may explain them equally well.
+def weights_by(evidence_of_each: Sequence[float], discount: float) -> list[float]:
     """
-    known = torch.stack([_at_least(member[labelled.rows]).log() for member in members])
-    alone = [evidence_for(member, labelled, wrong) for member in members] if len(members) > 1 else [0.0]
-    prior = (DISCOUNT * torch.tensor(alone)).softmax(dim=0)
-    kept = prior > SMALLEST_WEIGHT
-    pool, _ = _fit(prior[kept], known[kept], labelled, wrong)
-    weights = torch.zeros(len(known), dtype=torch.float64)
-    weights[kept] = torch.tensor(pool.weights, dtype=torch.float64)
-    return Pool(weights.tolist(), pool.offsets)
+    >>> [round(weight, 2) for weight in weights_by([-20.0, -30.0, -90.0], discount=0.1)]
+    [0.73, 0.27, 0.0]
+    """
+    weights = (discount * torch.tensor(evidence_of_each, dtype=torch.float64)).softmax(dim=0)
+    weights[weights < SMALLEST_WEIGHT] = 0
+    found: list[float] = (weights / weights.sum()).tolist()
+    return found
 
 
-def evidence_for(member: Tensor, labelled: LabelledRows, wrong: float = 0.0) -> float:
-    """The evidence of all labels for a member (n, C) alone, with its best temperature and offsets, less what their
-    priors cost."""
-    known = _at_least(member[labelled.rows]).log().unsqueeze(0)
-    return -_fit(torch.ones(1), known, labelled, wrong)[1]
+def evidence_as_it_is(probabilities: Tensor, labelled: LabelledRows, wrong: float) -> float:
+    return evidence(_at_least(probabilities[labelled.rows]), labelled, wrong).item()
 
 
-def _fit(prior: Tensor, log_probs: Tensor, labelled: LabelledRows, wrong: float) -> tuple[Pool, float]:
-    """The most probable pool of members (m, n, C), and the negative logarithm of its posterior."""
-    changes = torch.zeros(len(log_probs), requires_grad=True)
-    raw_offsets = torch.zeros(log_probs.shape[2], requires_grad=True)
-    optimizer = LBFGS([changes, raw_offsets], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+def join(weights: Sequence[float], members: Sequence[Tensor]) -> Tensor:  # of (n, C) -> (n, C)
+    """
+    >>> join([0.5, 0.5], [torch.tensor([[0.8, 0.2]]), torch.tensor([[0.2, 0.8]])])
+    tensor([[0.5000, 0.5000]])
+    """
+    log_probs = torch.stack([_at_least(member).log() for member in members])
+    return torch.tensordot(torch.tensor(weights).to(log_probs), log_probs, dims=1).softmax(dim=1)
 
-    def pool() -> tuple[Tensor, Tensor]:
-        return prior * (LARGEST_CHANGE * (changes / LARGEST_CHANGE).tanh()).exp(), raw_offsets - raw_offsets.mean()
+
+class Rescaling(NamedTuple):
+    """Log-probabilities times `scale`, plus an offset of each class; the mean of the offsets is 0."""
+
+    scale: float
+    offsets: list[float]
+
+    def apply(self, probabilities: Tensor) -> Tensor:  # (n, C) -> (n, C)
+        return (self.scale * _at_least(probabilities).log() + torch.tensor(self.offsets)).softmax(dim=1)
+
+
+def rescale(probabilities: Tensor, labelled: LabelledRows, wrong: float = 0.0) -> tuple[Rescaling, float]:
+    """The most probable rescaling of (n, C), with normal priors that keep it at 1 and 0 unless many labels ask for
+    more, and the evidence of all labels for the result, less what the priors cost."""
+    log_probs = _at_least(probabilities[labelled.rows]).log()
+    change = torch.zeros((), requires_grad=True)
+    raw_offsets = torch.zeros(log_probs.shape[1], requires_grad=True)
+    optimizer = LBFGS([change, raw_offsets], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+
+    def parts() -> tuple[Tensor, Tensor]:
+        return (LARGEST_CHANGE * (change / LARGEST_CHANGE).tanh()).exp(), raw_offsets - raw_offsets.mean()
 
     def negative_log_posterior() -> Tensor:
         optimizer.zero_grad()
-        weights, offsets = pool()
-        probabilities = (torch.tensordot(weights, log_probs, dims=1) + offsets).softmax(dim=1)
-        priors = PRECISION_OF_WEIGHTS * changes.square().sum() + PRECISION_OF_OFFSETS * offsets.square().sum()
-        loss = priors / 2 - evidence(probabilities, labelled, wrong)
+        scale, offsets = parts()
+        priors = PRECISION_OF_SCALE * change.square() + PRECISION_OF_OFFSETS * offsets.square().sum()
+        loss = priors / 2 - evidence((scale * log_probs + offsets).softmax(dim=1), labelled, wrong)
         loss.backward()
         return loss
 
     optimizer.step(negative_log_posterior)
-    loss = float(negative_log_posterior().detach())
-    weights, offsets = pool()
-    found = Pool(weights.tolist(), offsets.tolist())
-    if not np.isfinite([*found.weights, *found.offsets, loss]).all():
-        return Pool(prior.tolist(), [0.0] * len(raw_offsets)), np.inf
-    return found, loss
+    found = -float(negative_log_posterior().detach())
+    scale, offsets = parts()
+    rescaling = Rescaling(scale.item(), offsets.tolist())
+    if not np.isfinite([found, rescaling.scale, *rescaling.offsets]).all():
+        return Rescaling(1.0, [0.0] * len(raw_offsets)), -np.inf
+    return rescaling, found
 
 
 def _at_least(probabilities: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """census of vectors: three kinds of learner predict each other's bags, the labels of the bags say how much to believe
 each, and a network learns what they say together.
 
-members  linear models, a forest and networks, each trained on two thirds of the bags and asked about the rest; see
-         `pooling` for their weights. The networks learn what linear models and the forest say together.
+members  linear models, forests and networks, each trained on some groups of bags and asked about the others; see
+         `pooling` for their weights. The networks learn what linear models and forests of other groups say together.
 student  one network learns the soft labels of the pool, and no bag label
 
 If a method is named, or if labels say more than one class each, there are a linear head on discriminants, a network
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from ..stages import SEED_STEP, Run, Stage
 from .background_share import share_search
 from .discriminants import MAX_FEATURES
 from .images_on_cpu import tiny_stages
-from .members import FOLDS, Predict, Table, forest_member, linear_member, sample
+from .members import GROUPS, Predict, Table, forest_member, linear_member, predict_pairs, sample
 from .parts import (
     SOURCES,
     HeadSettings,
@@ -44,11 +44,12 @@ from .parts import (
     student,
     teachers,
 )
-from .pooling import Pool, add_labels, find_pool
+from .pooling import add_labels, join, rescale, weights_by
 
 METHOD = "soft-count"  # of the networks, which learn no bag label: its aggregation costs little
 STEPS, LEAST_ROWS, MOST_ROWS = 64, 16, 128  # of an epoch of a network, and instances of a step
 KINDS = ("linear", "forest", "network")
+DISCOUNT = 0.1  # of the evidence for a kind, with its best temperature
 
 
 def plan(task: TaskInfo) -> Plan:
@@ -87,70 +88,93 @@ def _fresh(run: Run, number: int) -> Model:
 # ---------------------------------------------------------------------- members
 
 
-def _pool(run: Run) -> tuple[Tensor, dict[str, Any]]:
-    """The soft labels (n, C) of the instances that are learned from, and what is said about them."""
+class Taught(NamedTuple):
+    """What members say about the instances that are learned from."""
+
+    soft_labels: Tensor  # (n, C) given the labels of the bags, too
+    alone: Tensor  # (n, C) not given these labels: as sure as one may be of an instance whose bag has none
+
+
+def _pool(run: Run) -> tuple[Taught, dict[str, Any]]:
+    """What all members say together, and what is said about them."""
     return run.once("pool", lambda: _train_members(run))
 
 
-def _train_members(run: Run) -> tuple[Tensor, dict[str, Any]]:
+def _train_members(run: Run) -> tuple[Taught, dict[str, Any]]:
     """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
     table = Table(learned_bags(run), run.judges, _fresh(run, 0).normalise, run.plan.training.seed)
-    members = from_first(lambda: _linear_and_forest(run, table))
-    soft_labels = from_first(lambda: _soft_labels(run, table, members))[0]
-    members.append(table.cross_fit([_network(run, table, fold, soft_labels) for fold in range(FOLDS)]))
-    soft_labels, pool = from_first(lambda: _soft_labels(run, table, members))
-    weights, bags = dict(zip(KINDS, pool.weights, strict=True)), len(table.everything.labels)
+    members, *of_groups = from_first(lambda: _linear_and_forest(run, table))
+    networks = [_network(run, table, group, of_groups[group]) for group in GROUPS]
+    members.append(table.cross_fit(networks, [set(GROUPS) - {group} for group in GROUPS]))
+    taught, found = from_first(lambda: _pool_members(run, table, members))
+    weights, bags = dict(zip(KINDS, found, strict=True)), len(table.everything.labels)
     shown = ", ".join(f"{kind} {weight:.2f}" for kind, weight in weights.items())
     line = f"{shown} (weights by how well each predicts the labels of {bags} bags that it was not trained on)"
-    offsets = dict(zip(run.train.classes, pool.offsets, strict=True))
-    about = {"weights": weights, "class_offsets": offsets, "bags": bags}
-    return soft_labels, {"members": about, "lines": {"members": line}}
+    return taught, {"members": {"weights": weights, "bags": bags}, "lines": {"members": line}}
 
 
-def _linear_and_forest(run: Run, table: Table) -> list[Tensor]:
-    """What linear models and a forest say about all instances."""
-    _, linear = linear_member(table, run.remaining_wrong)
-    _, correction, corrected = forest_member(table, run.plan.training.seed, run.remaining_wrong)
+def _linear_and_forest(run: Run, table: Table) -> list[Any]:
+    """What linear models and forests say about all instances, and for each group what those that have not seen it say
+    about the instances that are learned from."""
+    linear = linear_member(table, run.remaining_wrong)
+    forests, correction = forest_member(table, run.plan.training.seed, run.remaining_wrong)
     run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
-    return [linear, corrected]
+
+    def members(unseen: int | None = None) -> list[Tensor]:
+        return [predict_pairs(table, linear, unseen), correction.correct(table.cross_fit(forests, unseen=unseen))]
+
+    weights = _weigh(run, table, members())
+    return [members(), *(_teach(run, table, join(weights, members(group))) for group in GROUPS)]
 
 
-def _soft_labels(run: Run, table: Table, members: list[Tensor]) -> tuple[Tensor, Pool]:
-    """What these members say together, given the labels of the bags, of the instances that are learned from."""
-    pool = find_pool(members, table.everything, run.remaining_wrong)
-    found = add_labels(pool.join(members), table.everything, run.remaining_wrong)[: len(table.bags.index)]
+def _pool_members(run: Run, table: Table, members: list[Tensor]) -> tuple[Taught, list[float]]:
+    weights = _weigh(run, table, members)
+    return _teach(run, table, join(weights, members)), weights
+
+
+def _weigh(run: Run, table: Table, members: list[Tensor]) -> list[float]:
+    explained = [rescale(member, table.everything, run.remaining_wrong)[1] for member in members]
+    return weights_by(explained, DISCOUNT)
+
+
+def _teach(run: Run, table: Table, probabilities: Tensor) -> Taught:
+    alone, found = (
+        part[: len(table.bags.index)]
+        for part in (probabilities, add_labels(probabilities, table.everything, run.remaining_wrong))
+    )
     if table.bags.training_labels is not None:
         known = torch.from_numpy(table.bags.training_labels).long()
         found[known >= 0] = torch.eye(found.shape[1])[known[known >= 0]]
-    return found, pool
+    return Taught(found, alone)
 
 
 # ---------------------------------------------------------------------- networks
 
 
-def _network(run: Run, table: Table, fold: int, soft_labels: Tensor) -> Predict:
-    """Of the instances of the other folds."""
-    others = np.flatnonzero(table.folds[: len(table.bags)] != fold)
-    training, model = run.plan.training, _fresh(run, 1 + fold)
-    settings = replace(training, seed=training.seed + SEED_STEP * (1 + fold), epochs=max(1, training.epochs // 2))
+def _network(run: Run, table: Table, group: int, taught: Taught) -> Predict:
+    """Of the instances of the other groups."""
+    others = np.flatnonzero(table.groups[: len(table.bags)] != group)
+    training, model = run.plan.training, _fresh(run, 1 + group)
+    settings = replace(training, seed=training.seed + SEED_STEP * (1 + group), epochs=max(1, training.epochs // 2))
     alone = replace(run, folder=None, title=None, callbacks=(), epochs=None)
-    rows = soft_labels[table.bags.positions(others)]
-    _learn(alone, model, _singles(table.bags.subset(others)), None, rows, settings)
+    singles, rows = _singles(table.bags.subset(others)), table.bags.positions(others)
+    _learn(alone, model, singles, None, taught.soft_labels[rows], settings)
+    _match_confidence(model, singles, taught.alone[rows])
     model.to("cpu").eval()
 
-    def predict(instances: Tensor) -> Tensor:  # standardised already
-        with torch.inference_mode():
-            log_probs = model.aggregate(model.backbone(instances).float(), Segments([1] * len(instances)))
+    def predict(rows: Tensor) -> Tensor:
+        with torch.inference_mode():  # the instances are standardised already
+            log_probs = model.aggregate(model.backbone(table.instances[rows]).float(), Segments([1] * len(rows)))
         return log_probs.instance_log_probs.exp().clone()
 
     return predict
 
 
 def _learn_pool(run: Run, model: Model) -> Fitted:
-    soft_labels = _pool(run)[0]  # again, if the run was interrupted after its members
+    taught = _pool(run)[0]  # again, if the run was interrupted after its members
     singles = _singles(sample(learned_bags(run), run.plan.training.seed))
-    fitted = _learn(run, model, singles, run.val, soft_labels, run.settings)
-    _match_confidence(model, singles, soft_labels, run)
+    fitted = _learn(run, model, singles, run.val, taught.soft_labels, run.settings)
+    _match_confidence(model, singles, taught.alone)
     return fitted
 
 
@@ -168,8 +192,9 @@ def _singles(bags: Bags) -> Bags:
 
 
 @torch.no_grad()
-def _match_confidence(model: Model, singles: Bags, soft_labels: Tensor, run: Run) -> None:
-    """Mixed instances make the network less sure than its soft labels are: scale its logits by what fits these best."""
+def _match_confidence(model: Model, singles: Bags, soft_labels: Tensor) -> None:
+    """Mixed instances make the network less sure than it should be, labels of bags surer: scale its logits by what fits
+    these soft labels best."""
     batches = all_batches(singles, next(model.parameters()).device)
     log_probs = torch.cat([output.instance_log_probs.cpu() for _, output in outputs(model, batches)])
     scales = torch.logspace(-0.3, 0.7, 41)
