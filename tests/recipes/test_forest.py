@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.tree import ExtraTreeClassifier
 
 import majority
 from majority.errors import InputError
@@ -34,9 +34,9 @@ def run(bags):
 def test_trees_give_what_scikit_learn_gives():
     rng = np.random.default_rng(0)
     instances, labels = rng.normal(size=(400, 5)).astype(np.float32), rng.integers(0, 4, 400)
-    forests = [ExtraTreesClassifier(3, random_state=seed).fit(instances, labels) for seed in (0, 1)]
-    trees = Trees.of(forests, 4)
-    expected = np.mean([forest.predict_proba(instances) for forest in forests], axis=0)
+    grown = [ExtraTreeClassifier(random_state=seed).fit(instances, labels) for seed in range(5)]
+    trees = Trees.of(grown, 4)
+    expected = np.mean([tree.predict_proba(instances) for tree in grown], axis=0)
     assert np.allclose(trees.label_scores(torch.from_numpy(instances)), expected, atol=1e-6)
     rebuilt = create_backbone(trees.name, (5,))
     rebuilt.load_state_dict(trees.state_dict())
