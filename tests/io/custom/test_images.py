@@ -170,6 +170,7 @@ def test_the_same_image_twice(tmp_path, make, finds):
     table = make.images(tmp_path, bags=20)
     table.loc[1, "path"] = "images/0-0.png"
     place = save(table, tmp_path)
+    assert finds(place, "another row of their bag: 1, ", "row 3", "same as row 2", kind="warning")
     assert len(load_source(place).bags.bag(0)) == 3
     table = make.images(tmp_path, bags=20)
     table.loc[3, "path"] = "images/0-0.png"

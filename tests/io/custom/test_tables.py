@@ -228,6 +228,7 @@ def test_all_problems_are_listed_by_cause(tmp_path, majority):
 # ---------------------------------------------------------------------- possible mistakes
 
 POSSIBLE = {  # change of a valid table of 40 bags -> facts in one warning
+    "repeated rows": (lambda t, m: pd.concat([t, t.iloc[[2, 4]]]), ("bag: 2, ", "row 202", "same as row 4")),
     "spellings": (
         lambda t, m: t.assign(bag_label=m.column(t, ["oak", "elm", "Oak", "elm"]), label=""),
         ("'Oak' and 'oak'", "classes", "differ only in spelling"),

@@ -12,7 +12,7 @@ import pandas as pd
 from ...errors import count_noun
 from .custom_bags import SPLITS, CustomBags
 from .findings import Findings, Problem, abbreviate_names
-from .tables import MISSING, look_alikes
+from .tables import MISSING, look_alikes, other_content
 
 Found = Iterator[Problem | str]
 
@@ -67,6 +67,19 @@ def misspelt(frame: pd.DataFrame) -> Found:
     """Columns of a table without features that are probably meant as others."""
     for name, meant in look_alikes(frame.columns).items():
         yield f"column {name} is not used: it looks like the column {meant}: rename it, or ignore this"
+
+
+def repeated_rows(frame: pd.DataFrame) -> Found:
+    """Rows that equal an earlier one of their bag. It is no problem, because rows of few values may be equal."""
+    columns = [name for name in frame if not other_content(frame[name])]
+    hashes = pd.util.hash_pandas_object(frame[columns], index=False)
+    repeated = hashes.index[hashes.duplicated()]
+    if len(repeated):
+        first = hashes.index[hashes == hashes[repeated[0]]][0]
+        yield (
+            f"rows that repeat another row of their bag: {len(repeated):,}, e.g. row {repeated[0]}, which is the same "
+            f"as row {first}: each counts as an instance: remove accidental copies"
+        )
 
 
 # ---------------------------------------------------------------------- bags to train on

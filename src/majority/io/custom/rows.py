@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .checks import Found, empty_cells, misspelt, read_bags, two_values
+from .checks import Found, empty_cells, misspelt, read_bags, repeated_rows, two_values
 from .content import Content, has_instance_labels, read_facts
 from .features import MIN_ROWS, RESERVED, read_features
 from .findings import Findings, ProblemError
@@ -78,6 +78,7 @@ def read_rows(frame: pd.DataFrame, path: Path, bags: pd.DataFrame, options: Read
     facts = read_facts(frame, path, order, options, findings)
     bags = bags.iloc[pd.Index(bags["bag"]).get_indexer(names)]
     content = Content(path, bags, np.bincount(bag_of), None, order, facts)
+    findings.add(repeated_rows(frame[["bag", "path"]] if has_images else frame))
     if not has_images:
         content.store, content.encoder = read_features(frame, path, options, findings)
         return content
