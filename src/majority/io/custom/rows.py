@@ -30,9 +30,19 @@ def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Conte
     if options.training and len(bags) == len(frame) >= MIN_ROWS:
         findings.warn(
             "every bag has one row: a row is one instance, and a bag has the label of several instances; "
-            "if another column names the bags, give it with --bag-column"
+            f"{_bag_like_column(frame)} with --bag-column"
         )
     return read_rows(frame, path, bags, options, findings)
+
+
+def _bag_like_column(frame: pd.DataFrame) -> str:
+    """The first column that divides the rows into several groups per class, each with one label."""
+    labels = frame.get("bag_label", pd.Series(dtype=str))
+    for name in frame.columns.difference(["bag", "bag_label"], sort=False):
+        of_groups = labels.groupby(frame[name], sort=False).nunique()
+        if labels.nunique() < len(of_groups) <= len(frame) / 2 and (of_groups == 1).all():
+            return f"column {name} looks like the bag: name it"
+    return "if another column names the bags, give it"
 
 
 def read_frame(path: Path, options: ReadOptions) -> pd.DataFrame:
