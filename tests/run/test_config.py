@@ -5,6 +5,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ CONFIGS = st.one_of(
 
 @pytest.fixture(scope="module")
 def described(majority):
-    """The TOML that `majority config` prints for the words of a command."""
+    """What `majority config` prints for the words of a command."""
 
     def run(*words):
         with pytest.MonkeyPatch.context() as patch:
@@ -62,9 +63,14 @@ def described(majority):
     return run
 
 
+@pytest.fixture(scope="module")
+def schema(described):
+    return json.loads(described("--schema"))
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CONFIGS)
-def test_every_form_of_a_run_describes_the_same_run(described, tmp_path_factory, options):
+def test_every_form_of_a_run_describes_the_same_run(described, schema, tmp_path_factory, options):
     config = RunConfig.from_options(**options)
     assert RunConfig.from_options(**config.options()) == config
     assert RunConfig.model_validate_json(config.model_dump_json()) == config
@@ -74,6 +80,7 @@ def test_every_form_of_a_run_describes_the_same_run(described, tmp_path_factory,
     file = tmp_path_factory.mktemp("config") / "run.toml"
     file.write_text(text)
     assert described("--config", file) == text
+    jsonschema.validate(tomllib.loads(text), schema)
 
 
 WRONG = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .app import ConfigFile, Source, command, tell_how_to_continue
+from .app import ConfigFile, Flag, Source, command, tell_how_to_continue
 from .printing import end_study, log, print_folds, print_next, print_result
 
 if TYPE_CHECKING:
@@ -63,11 +64,18 @@ def _describe(source: str | None, config: Path | None, options: dict[str, Any]) 
 
 
 @command("config", "config.TRAIN")
-def show_config(source: Source = None, /, *, config: ConfigFile = None, **options: Any) -> None:
-    """Print the description of a run, with every option, as a file for --config; nothing is trained."""
-    from ..run.config import as_toml
+def show_config(source: Source = None, /, *, schema: Flag = False, config: ConfigFile = None, **options: Any) -> None:
+    """Print the description of a run, with every option, as a file for --config; nothing is trained.
+
+    Args:
+        schema: Print the JSON schema of a --config file, for editors.
+    """
+    from ..run.config import as_toml, json_schema
     from ..run.plan import check_config
 
+    if schema:
+        log(json.dumps(json_schema(), indent=2))
+        return
     machine, run = _describe(source, config, options)
     check_config(run)
     log(as_toml(run, machine, {"fold"} if run.all_folds else ()))

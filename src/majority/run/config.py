@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from ..data.splitting import MIN_BAGS
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .options import (
+    IN_COMMAND,
     NULL,
     USUAL,
     Part,
@@ -336,3 +337,12 @@ def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) 
 
 def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a file for --config."""
+    fields: dict[str, Any] = {"source": (str | None, None)}
+    for name, option in TRAIN.items():
+        taken = option.field.rebuild_annotation() | None
+        fields[IN_COMMAND.get(name, name)] = (taken, Field(None, description=option.about))
+    return create_model("config", __config__=ConfigDict(extra="forbid"), **fields).model_json_schema()
