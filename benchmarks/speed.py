@@ -71,10 +71,9 @@ def epoch_of_fit(train: Bags, val: Bags, backbone: str, settings: Settings, eage
     with tempfile.TemporaryDirectory() as folder:
         fitted = fit(model, train, val, settings, folder=folder, eager=eager)
     seconds = [record["seconds"] for record in fitted.history[1:]] or [fitted.history[0]["seconds"]]
-    median = statistics.median(seconds)
     return {
-        "seconds": median,
-        "capture_seconds": max(fitted.history[0]["seconds"] - median, 0),
+        "seconds": statistics.median(seconds),
+        "capture_seconds": fitted.capture_seconds,
         "peak_gib": _peak_gib(),
     }
 

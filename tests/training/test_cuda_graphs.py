@@ -10,6 +10,7 @@ from majority import Settings, build_model, fit, make_bags
 from majority.data.loader import BagLoader
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
+from majority.training.callbacks import Fitted
 from majority.training.cuda_graphs import Captured, cudnn_benchmark
 from majority.training.loop import run
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
@@ -40,12 +41,13 @@ class Replayed:
 
     made = []  # noqa: RUF012
 
-    def __init__(self, function, state):
-        self.function, self.state = function, state
+    def __init__(self, function, state, fitted):
+        self.function, self.state, self.fitted = function, state, fitted
         self.made.append(self)
         self.shapes = set()
 
     def __call__(self, *inputs):
+        self.fitted.capture_seconds += 1e-9
         self.shapes.add(tuple(tensor.shape for tensor in inputs if tensor is not None))
         assert all(isinstance(tensor, torch.Tensor) for tensor in self.state().values())
         self.function(*[tensor if tensor is None else tensor.clone() for tensor in inputs])
@@ -66,6 +68,7 @@ def test_captured_training_is_plain_training(method, monkeypatch):
     plain, fast = build_model(train, method), build_model(train, method)
     fitted = fit(plain, train, val, settings, device="cpu")
     again = run_captured(fast, train, val, settings)
+    assert again.capture_seconds > fitted.capture_seconds == 0
     for one, other in zip(fitted.history, again.history, strict=True):
         assert other["train_loss"] == pytest.approx(one["train_loss"], rel=ROUNDING)
         assert other["val_loss"] == pytest.approx(one["val_loss"], rel=ROUNDING)
@@ -155,7 +158,7 @@ def test_a_function_that_cannot_be_captured_runs_eagerly(capsys):
     def reads(values):
         total.add_(values * values.sum().item())
 
-    add = Captured(reads, lambda: {"total": total})
+    add = Captured(reads, lambda: {"total": total}, Fitted())
     add(torch.ones(3, device="cuda"))
     assert total.tolist() == [3.0, 3.0, 3.0]
     assert "could not be captured" in capsys.readouterr().err
@@ -172,7 +175,7 @@ def test_random_draws_are_the_same_if_a_capture_fails(capsys):
     torch.manual_seed(0)
     expected = [torch.rand(3, device="cuda").tolist() for _ in range(2)]
     torch.manual_seed(0)
-    step, seen = Captured(draws, lambda: {"drawn": drawn}), []
+    step, seen = Captured(draws, lambda: {"drawn": drawn}, Fitted()), []
     for _ in range(2):
         step(torch.zeros(3, device="cuda"))
         seen.append(drawn.tolist())
@@ -225,6 +228,7 @@ def test_on_a_gpu_captured_training_on_ragged_bags_follows_eager_training(method
     eager, fast = (build_model(train, method, "linear") for _ in range(2))
     one = fit(eager, train, val, settings, device="cuda", eager=True)
     other = fit(fast, train, val, settings, device="cuda")
+    assert other.capture_seconds > 0
     assert "could not be captured" not in capsys.readouterr().err
     for a, b in zip(one.history, other.history, strict=True):
         assert b["train_loss"] == pytest.approx(a["train_loss"], rel=1e-3)

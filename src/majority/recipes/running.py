@@ -55,6 +55,7 @@ class Trained:
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
             "seconds": round(sum(fitted.seconds for fitted in each) + sum(choices), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in each), 3),
         }
         if len(self.stages) > 1:
             summary["stages"] = {

@@ -19,7 +19,8 @@ class Fitted:
     best_epoch: Annotated[int, Ge(-1)] = -1  # counted from 0
     best_loss: float = math.inf
     loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
-    seconds: Seconds = 0.0  # of all epochs; on a GPU with the one-time capture
+    seconds: Seconds = 0.0  # of all epochs, without the one-time capture on a GPU
+    capture_seconds: Seconds = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
 
     @property

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from .callbacks import Fitted
 
 WARM_UPS = 3
 MOST_GRAPHS = 64  # of one function: other shapes run eagerly
@@ -22,11 +25,11 @@ class Captured:
 
     The function takes tensors (some may be None), returns nothing and only changes tensors, which `state()` gives by
     name. Before a capture it runs a few times, so that libraries choose kernels and allocate memory; the tensors are
-    then restored. A function that cannot be captured runs eagerly, after one message.
+    then restored, and `fitted` gets the seconds. A function that cannot be captured runs eagerly, after one message.
     """
 
-    def __init__(self, function: Callable[..., None], state: Callable[[], dict[object, Tensor]]):
-        self.function, self.state = function, state
+    def __init__(self, function: Callable[..., None], state: Callable[[], dict[object, Tensor]], fitted: Fitted):
+        self.function, self.state, self.fitted = function, state, fitted
         self.graphs: dict[Shapes, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
         self.pool = torch.cuda.graph_pool_handle()
         self.failed = False
@@ -44,6 +47,7 @@ class Captured:
         return graph.replay()
 
     def _capture(self, shapes: Shapes, inputs: tuple[Tensor | None, ...]) -> None:
+        start = time.perf_counter()
         static_inputs = [None if tensor is None else tensor.clone() for tensor in inputs]
         saved = {name: tensor.clone() for name, tensor in self.state().items()}
         rng_state = torch.cuda.get_rng_state()
@@ -71,6 +75,7 @@ class Captured:
                 tensor.copy_(saved[name]) if name in saved else tensor.zero_()
         torch.cuda.set_rng_state(rng_state)
         torch.cuda.synchronize()
+        self.fitted.capture_seconds += time.perf_counter() - start
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def run(steps: Steps, title: str | None, folder: Path | None, callbacks: Sequenc
 def _train_epoch(steps: Steps) -> dict[str, Any]:
     """Train an epoch, keep its weights if it is the best, and return its record."""
     state, fitted = steps.state, steps.state.fitted
-    start = time.perf_counter()
+    start = time.perf_counter() - fitted.capture_seconds
     record = steps.run_epoch(fitted.epochs)
     _check_finite(record)
     loss = record[fitted.loss_name]
@@ -153,7 +153,7 @@ def _train_epoch(steps: Steps) -> dict[str, Any]:
         fitted.best_epoch, fitted.best_loss = fitted.epochs, loss
         kept = steps.objective.model_to_keep(steps.model).state_dict()
         state.best_weights = {name: value.clone() for name, value in kept.items()}
-    record["seconds"] = time.perf_counter() - start
+    record["seconds"] = time.perf_counter() - fitted.capture_seconds - start
     fitted.seconds += record["seconds"]
     return record
 

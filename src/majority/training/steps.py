@@ -193,9 +193,9 @@ class CapturedSteps(Steps):
     @contextmanager
     def running(self) -> Iterator[None]:
         if self.val_batches is not None:
-            self.captured_validation = Captured(super().validate, self._changed_tensors)
+            self.captured_validation = Captured(super().validate, self._changed_tensors, self.state.fitted)
         if self.train.store is not None and self.few_shapes:
-            self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
+            self.captured_step = Captured(self._step_on_tensors, self._changed_tensors, self.state.fitted)
         with super().running(), compiled(*(self._modules_to_compile() if self.few_shapes else ())):
             yield
         self.captured_validation = self.captured_step = None  # frees the memory of the graphs
