@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from majority.cli.printing import print_folds
+
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
@@ -67,6 +69,17 @@ def test_the_table_of_folds_has_intervals(table, majority, tmp_path):
         test = json.loads((tmp_path / "cv" / f"fold{fold}" / "result.json").read_text())["test"]
         low, high = test["intervals"]["instance_accuracy"]
         assert f"{test['instance_accuracy']:.3f} ({low:.3f} to {high:.3f})" in out
+
+
+def test_a_figure_that_some_folds_do_not_have(capsys):
+    sizes = {"bags": 3, "instances": 9}
+    tested = [{"bag_accuracy": 0.5}, {"instance_accuracy": 0.75, "macro_f1": None, "bag_accuracy": None}]
+    for order in (tested, tested[::-1]):
+        print_folds([{"fold": i, "test": sizes | figures} for i, figures in enumerate(order)])
+        out = capsys.readouterr().out
+        assert "0.750 " in out
+        assert "- (no interval)" in out
+        assert "macro" not in out
 
 
 def test_uncertain_instances_have_no_class(run, table, majority, tmp_path):

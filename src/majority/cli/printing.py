@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..errors import count_noun
@@ -112,16 +112,22 @@ def print_result(result: dict[str, Any]) -> None:
 
 def print_folds(results: list[dict[str, Any]]) -> None:
     """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
+    import pandas as pd
+
     from ..predict.metrics import coverage_note, in_order
     from ..run.study.tables import with_deviation
 
     tested = [result["test"] for result in results]
-    shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
-    names = [name for name in in_order(tested[0]) if name in shown and tested[0][name] is not None]
-    cells = ([f"{of[name]:.3f} ({_intervals(of, 3).get(name, 'no interval')})" for name in names] for of in tested)
+    known = {name for of in tested for name, value in of.items() if value is not None}  # in some folds
+    shown = known & {"instance_accuracy", "macro_f1", "bag_accuracy"}
+    names = [name for name in in_order(ChainMap(*tested)) if name in shown]
+    cells = (
+        [f"{with_deviation(of.get(name))} ({_intervals(of, 3).get(name, 'no interval')})" for name in names]
+        for of in tested
+    )
     rows = [[str(result["fold"]), *row] for result, row in zip(results, cells, strict=True)]
-    columns = ([of[name] for of in tested] for name in names)
-    rows.append(["all", *(with_deviation(mean(values), stdev(values)) for values in columns)])
+    values = pd.DataFrame(tested, columns=names, dtype=float)
+    rows.append(["all", *map(with_deviation, values.mean(), values.std())])
     head = ("fold", *(name.replace("_", " ") for name in names))
     print_table("folds, with 95 % intervals over their bags", head, rows)
     if note := coverage_note(*tested):
