@@ -191,3 +191,9 @@ def test_a_run_with_an_unknown_fact_about_its_task_is_left_as_it_is(finished, ma
     assert code == 2
     assert "colour" in error
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_path_that_is_not_utf_8_is_one_message(finished, majority):
+    for words in (["train", finished / "caf\udce9.csv"], ["evaluate", finished / "run", "caf\udce9"]):
+        code, _, error = majority(*words)
+        assert (code, "source" in error, "UTF-8" in error) == (2, True, True)

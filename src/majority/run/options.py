@@ -103,6 +103,8 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> Iter
             yield unknown_option(path[-1], fields)
         elif each["type"] == "missing":
             yield f"{'.'.join(path)} is missing"
+        elif each["type"] == "string_unicode":
+            yield f"{name} is {short_repr(each['input'])}: this is not UTF-8, rename it"
         elif isinstance(cause, InputError):
             yield f"{name}: {cause}".removeprefix(": ")
         else:

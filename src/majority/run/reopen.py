@@ -20,6 +20,7 @@ from ..predict.classifier import CLASSIFIER, Classifier, mean_of
 from .config import IN_MEMORY, BenchmarkBags, Columns, OwnBags, RunConfig
 from .data import fingerprints, make_parts, open_source
 from .folder import classifier_file, finished_file, fold_folders, is_trained_on, read_config, source_of
+from .options import checked
 from .record import RunRecord
 
 
@@ -102,7 +103,7 @@ def _with_source(config: RunConfig, source: str, is_same: bool) -> RunConfig:
     """The same run on the bags of another source, or of its own, which may be at another place now."""
     bags: OwnBags | BenchmarkBags = config.bags.model_copy(update={"source": source})
     if isinstance(bags, OwnBags) and not is_same:  # a labelled set: bags like those by default
-        bags = BenchmarkBags(source=source, fold=bags.fold, data_seed=bags.data_seed)
+        bags = checked(BenchmarkBags, {"source": source, "fold": bags.fold, "data_seed": bags.data_seed})
     return config.model_copy(update={"bags": bags})
 
 
