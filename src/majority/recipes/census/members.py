@@ -202,6 +202,8 @@ class Forest:
         self.table, self.trees, self.without = table, [], []
         for _ in range(TREES):
             without = several & (rng.random(len(several)) > KEPT)
+            if without[numbers].all():  # of a few instances
+                without[:] = False
             used = ~without[numbers]
             tree = ExtraTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
             tree.fit(instances[used], labels[used], None if weights is None else weights.numpy()[used])
