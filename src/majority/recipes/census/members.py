@@ -74,8 +74,9 @@ class Table:
 
     @property
     def training(self) -> list[LabelledRows]:
-        """The bags of each pair of groups."""
-        return [self.labelled(np.isin(self.groups, pair)) for pair in PAIRS]
+        """The bags of each pair of groups; all, if there are too few for four groups."""
+        parts = [np.isin(self.groups, pair) for pair in PAIRS]
+        return [self.labelled(part if part.any() else self.groups >= 0) for part in parts]
 
     def cross_fit(
         self, models: Sequence[Predict], seen: Sequence[Collection[int]] = PAIRS, unseen: int | None = None
@@ -215,7 +216,8 @@ class Forest:
         total = np.full((len(rows), len(self.table.bags.classes)), 1e-12)
         for tree, without in zip(self.trees, self.without, strict=True):
             asked = without[numbers]
-            total[np.ix_(asked, tree.classes_)] += tree.predict_proba(instances[asked])
+            if asked.any():
+                total[np.ix_(asked, tree.classes_)] += tree.predict_proba(instances[asked])
         return torch.from_numpy(total / total.sum(axis=1, keepdims=True)).float()
 
 
