@@ -3,22 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from cases import each
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, make_bags
 from majority.data.background import Background
 from majority.errors import InputError
-
-D, K = 6, 5  # features, classes with the background
-TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.1, None), "log-mean": (1.0, None)}
-VOTING = [*TEMPERATURES, "vote"]
-SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4], "single instances": [1, 1]}
-every_voting = pytest.mark.parametrize("name", VOTING)
-every_size = each(sizes=SIZES.values())
-
-
-# ---------------------------------------------------------------- formulas
-
 
 # ---------------------------------------------------------------- metrics
 

@@ -2,13 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from majority.data.proportions import sample_proportions
-
-seeds = st.integers(0, 2**32 - 1)
 
 
 def slice_points(n, s, rows, seed=0):
@@ -45,20 +41,3 @@ def test_sampler_has_the_joint_distribution_of_rejection_sampling(n, s):
     ours, reference = slice_points(n, s, 8000), slice_points_by_rejection(n, s, 8000)
     for name, statistic in STATISTICS.items():
         assert ks_2samp(statistic(ours), statistic(reference)).pvalue > 1e-3, name
-
-
-edges = st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(0, 1e-300), st.just(0.0), st.just(1.0))
-
-
-@settings(max_examples=80, deadline=None)
-@given(n_classes=st.integers(2, 120), where=st.lists(edges, min_size=1, max_size=8), from_top=st.booleans(), seed=seeds)
-def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, from_top, seed):
-    low, where = 1 / n_classes, np.array(where)
-    majorities = 1 - (1 - low) * where if from_top else low + (1 - low) * where
-    majorities = np.clip(majorities, low, 1)
-    proportions = sample_proportions(majorities, n_classes, np.random.default_rng(seed))
-    assert proportions.shape == (len(where), n_classes)
-    assert (proportions[:, 0] == majorities).all()
-    assert (proportions >= 0).all()
-    assert (proportions <= majorities[:, None]).all()
-    np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)

@@ -106,7 +106,7 @@ def gradients_and_buffers(name):
     model = build_model(bags, method, backbone)
     torch.manual_seed(1)
     objective = {BagLoss: BagLoss, Averaged: lambda: Averaged(model), Contrastive: lambda: Contrastive(128)}[kind]()
-    settings = Settings(batch_bags=batch_bags, optimizer="adam", learning_rate=1e-3)
+    settings = Settings(batch_bags=batch_bags, optimizer="adam", learning_rate=1e-3, max_instances=6)
     kind = SharedSteps if distributed.size() > 1 else Steps
     steps = kind(model, BagLoader(bags, torch.device("cpu")), None, settings, objective)
     network, found = steps.state.network.train(), []

@@ -5,23 +5,6 @@ import torch
 
 from majority import Bags, Callback, Settings, build_model, fit
 from majority.training import loop
-from majority.training.loop import largest_step
-
-SIZES = (1, 9, 4, 4, 30)
-
-
-def bags_of(store):
-    return Bags(store, np.arange(48), np.cumsum([0, *SIZES]), [0, 1, 0, 1, 0], ["a", "b"])
-
-
-def test_the_largest_step_has_the_largest_bags():
-    bags = bags_of(np.zeros((48, 2), np.float32))
-
-    def largest(**settings):
-        return largest_step(bags, Settings(**settings))
-
-    assert (largest(batch_bags=1), largest(batch_bags=2), largest(batch_bags=9)) == (30, 39, 48)
-    assert largest(batch_bags=2, max_instances=6) == 12
 
 
 class NoteThreads(Callback):
