@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import norm
 
@@ -29,25 +27,6 @@ def test_vote_of_two_classes_is_the_probability_to_win():
     scores = vote_scores(torch.from_numpy(log_probs), Segments([25]))[0]
     assert 0.1 < (votes > 12).mean() < 0.9
     assert scores.exp().tolist() == pytest.approx([(votes > 12).mean(), (votes < 13).mean()], abs=0.01)
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    counts=st.lists(st.integers(0, 30), min_size=2, max_size=6).filter(sum),
-    temperature=st.sampled_from([None, 0.01, 0.1, 1.0]),
-    of=st.sampled_from(["proportions", "counts"]),
-)
-def test_one_hot_instances_are_counted(counts, temperature, of):
-    """The winner is the most common class, and the log-probabilities are those of the counts."""
-    classes = np.repeat(np.arange(len(counts)), counts)
-    one_hot = torch.full((len(classes), len(counts)), -100.0)
-    one_hot[torch.arange(len(classes)), torch.from_numpy(classes)] = 0.0
-    out = count_log_probs(one_hot, Segments([len(classes)]), temperature, of)[0]
-    assert counts[int(out.argmax())] == max(counts)
-    assert counts[int(vote_scores(one_hot, Segments([len(classes)]))[0].argmax())] == max(counts)
-    if temperature is not None:
-        amounts = np.array(counts) / (sum(counts) if of == "proportions" else 1)
-        np.testing.assert_allclose(out, log_softmax(amounts / temperature), rtol=1e-4, atol=1e-4)
 
 
 FORMULAS = {

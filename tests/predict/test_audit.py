@@ -64,14 +64,6 @@ def test_the_interval_covers_the_accuracy(sharpness, overconfident):
     assert np.mean((ends[:, 0] <= wrong.mean()) & (wrong.mean() <= ends[:, 1])) > 0.92
 
 
-def test_more_labels_continue_the_design(audited):
-    _, true, design = audited
-    assert (design.draw(50) == design.draw(100)[:50]).all()
-    assert len(set(design.draw(len(true)).tolist())) == len(true)
-    taken = np.bincount(design.stratum[design.draw(50)])
-    assert taken.max() - taken.min() <= 1
-
-
 def test_the_accuracy_has_no_bias(audited):
     probabilities, true, design = audited
     whole, samples = Whole.of("abc", design, probabilities), []

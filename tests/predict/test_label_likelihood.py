@@ -1,6 +1,6 @@
 """The likelihood of labels some of which are wrong, against plain formulas."""
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from majority.predict.label_likelihood import (
     RELATIVE,
     SHARPNESS,
     LabelEvidence,
-    wrong_rates,
 )
 
 
@@ -71,22 +70,3 @@ def test_wrong_labels_are_found_where_one_class_is_common():
     assert 300 * (tried[1] - tried[0]) > 10
     judged = evidence.judge(0.2)
     assert (judged.contradicted == wrong).mean() > 0.95
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_some_labels_are_drawn_at_random(size):
-    """All labels of this size, given each winner: so often that a tenth of the labels of one class is wrong."""
-    drawn, winners = 0.1 * 4 / 3, np.array([0.1, 0.2, 0.3, 0.4])
-    sets = [*combinations(range(4), size)]
-    expected, wrong = [], []
-    for named in sets:
-        likelihood = 0.0
-        for winner, probability in enumerate(winners):
-            right = [other for other in sets if winner in other]
-            likelihood += probability * ((1 - drawn) * (winner in named) / len(right) + drawn / len(sets))
-        expected.append(likelihood * len(right))
-        wrong.append(drawn * np.mean([0 not in other for other in sets]))
-    allowed = np.array([[number in named for number in range(4)] for named in sets])
-    rates, by_chance = wrong_rates(BagLabels(allowed), 0.1, 4)
-    assert rates == pytest.approx(np.array(wrong))
-    assert (1 - rates - by_chance) * (allowed @ winners) + by_chance == pytest.approx(expected)
