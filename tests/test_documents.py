@@ -229,14 +229,3 @@ def test_the_architecture_names_files_that_exist():
     named = re.findall(r"`([\w/]+\.py)`", (DOCS / "concepts/architecture.md").read_text())
     assert len(named) > 25
     assert [name for name in named if not ((PACKAGE / name).is_file() or (ROOT / name).is_file())] == []
-
-
-def test_the_list_of_raw_files_can_be_read():
-    assert max(map(len, (ROOT / "results/README.md").read_text().splitlines())) <= 200
-
-
-def test_pages_speak_of_what_is():
-    """No history: no commits, and no words of a diary."""
-    for page in PAGES:
-        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-        assert not re.search(r"\b(commit [0-9a-f]{6,}|goal|goals|earlier version)\b", text), name_of(page)

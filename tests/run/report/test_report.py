@@ -123,11 +123,6 @@ def test_a_page_of_many_classes_and_bags_says_what_it_leaves_out(copied_run):
     assert len(page) < 4_000_000
 
 
-def test_background_is_named_and_does_not_vote(copied_run):
-    plain = Bags.from_lists([np.eye(4, dtype="float32")] * 3, ["a", "b", "a"])
-    assert "empty &amp; void is the background" in page_of(copied_run, plain.with_background("empty & void"))
-
-
 @pytest.mark.parametrize("missing", ["result.json", "best.safetensors", "config.json"])
 def test_an_incomplete_run_is_refused_and_nothing_is_written(copied_run, missing):
     (copied_run / missing).unlink()
