@@ -1,6 +1,5 @@
 """Studies and predictions on a Ray cluster of two nodes on this machine, one of which is killed; and clear errors."""
 
-import csv
 import os
 import socket
 import sys
@@ -11,15 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from studies import rows_of, undisturbed_rows
 
 from majority.errors import InputError
 from majority.run import cluster
 from majority.run.cluster import connect
-from majority.run.experiment import How, run_experiment
-from majority.run.study.figures import StudyFigures
-from majority.run.study.grid import study_cells
-from majority.run.study.tables import long_csv
-from majority.run.study_config import StudyConfig
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 FEW_PROCESSES = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}  # of Ray itself
@@ -85,11 +80,6 @@ class Killer(threading.Thread):
             self.nodes.remove_node(self.node, allow_graceful=False)
 
 
-def rows_of(out):
-    with (out / "tables.csv").open() as file:
-        return [row for row in csv.DictReader(file) if row["figure"] == "instance_accuracy" and not row["reference"]]
-
-
 def running(out):
     """The number of cells in training; os.walk, because folders come and go meanwhile."""
     return sum("metrics.jsonl" in files and "result.json" not in files for _, _, files in os.walk(out))
@@ -127,13 +117,7 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     assert err.count("in small (0.5 to 0.4) with 2 classes") == 4
     assert (out / "failures.txt").read_text().count("out/own/small/") == 4
     assert not [path for path in out.rglob(".*") if path.is_file()], "no probe, lock or draft is left"
-
-    common = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 60}
-    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
-    cells = study_cells(StudyConfig(sources=("own.npz",), **grid, options=common), tmp_path / "whole")
-    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
-    (tmp_path / "tables.csv").write_text(long_csv(StudyFigures(results)))
-    assert rows_of(out) == rows_of(tmp_path)
+    assert rows_of(out) == undisturbed_rows("own.npz", tmp_path / "whole", epochs=60)
 
 
 @pytest.mark.nightly  # it takes as long as hundreds of others

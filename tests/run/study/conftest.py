@@ -38,7 +38,7 @@ def one_process(in_process):
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cell():
     """Makes the result of one cell of the recipe `paper`."""
 

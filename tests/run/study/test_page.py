@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from majority.recipes import RECIPES, TaskInfo
 from majority.run.study import figures as study_figures
 from majority.run.study.page import write_study
 
@@ -15,24 +14,19 @@ FILES = ["report.html", "tables.md", "tables.csv", "tables.tex"]
 METHODS = ("count", "soft-count", "log-mean", "vote", "naive", "supervised")
 
 
-def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
-    changes = {"training.epochs": 150, "training.patience": 100}
-    plan = RECIPES["paper"].plan_for(TaskInfo(source)).with_settings(changes).as_dict()
-    test = {"instance_accuracy": accuracy, "consistency_rate": 0.75}
-    names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold, "seed": 0}
-    more = {"seconds": 3.0, "epochs": 20, "best_epoch": 7, "plan": plan, "data": {"source": source}}
-    place = {"cell": f"{Path(source).stem}/{scenario}/{method}/fold{fold}"}
-    return names | {"test": test, "val": {"bag_accuracy": 0.9}} | more | place
+@pytest.fixture(scope="module")
+def cells(cell):
+    def make(sources=("cifar10", "/x/svhn28.npz"), folds=range(3), methods=METHODS):
+        return [
+            cell(method, accuracy, source=source, scenario=scenario, fold=fold, epochs=150, patience=100)
+            for source in sources
+            for scenario in ("small", "large")
+            for number, method in enumerate(methods)
+            for fold in folds
+            for accuracy in [0.4 + 0.01 * number + 0.02 * fold * (number % 2)]
+        ]
 
-
-def cells(sources=("cifar10", "/x/svhn28.npz"), folds=range(3), methods=METHODS):
-    return [
-        cell(method, source, scenario, fold, 0.4 + 0.01 * number + 0.02 * fold * (number % 2))
-        for source in sources
-        for scenario in ("small", "large")
-        for number, method in enumerate(methods)
-        for fold in folds
-    ]
+    return make
 
 
 def write_cells(folder, results, name="results.jsonl"):
@@ -42,7 +36,7 @@ def write_cells(folder, results, name="results.jsonl"):
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, cells):
     """With an interval in one fold, and a fold that is missing."""
     results = cells()
     folder = write_cells(tmp_path_factory.mktemp("studies") / "my study", results)
@@ -58,7 +52,7 @@ def study(tmp_path_factory):
 # ---------------------------------------------------------------------- the command and its files
 
 
-def test_the_command_writes_four_files_and_names_them(majority, tmp_path):
+def test_the_command_writes_four_files_and_names_them(majority, cells, tmp_path):
     folder = write_cells(tmp_path / "study", cells(), "mine.jsonl")
     write_cells(folder, cells(methods=["attention"]), "other.jsonl")
     code, out, _ = majority("report", folder / "mine.jsonl")
@@ -97,7 +91,7 @@ def test_missing_cells_are_counted_with_the_command_that_trains_them(majority, s
     assert "<li>svhn28/small/vote/fold3</li>" in page
 
 
-def test_a_reference_of_the_study_without_a_result_is_no_error(tmp_path):
+def test_a_reference_of_the_study_without_a_result_is_no_error(cells, tmp_path):
     """All its cells have failed: the others are reported."""
     folder = write_cells(tmp_path, cells(methods=["count", "naive"]))
     request = {"sources": ["cifar10"], "methods": ["count", "naive", "vote"], "reference": "vote"}
@@ -106,8 +100,8 @@ def test_a_reference_of_the_study_without_a_result_is_no_error(tmp_path):
     assert "minus that of count" in (folder / "tables.md").read_text()
 
 
-def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(tmp_path):
-    results = [cell("count", "bags", None), cell("vote", "bags", None), cell("vote", "bags", None, fold=1)]
+def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(cell, tmp_path):
+    results = [cell(method, source="bags", fold=fold) for method, fold in (("count", 0), ("vote", 0), ("vote", 1))]
     for result, right in zip(results, (0.6, 0.7, 0.9), strict=True):
         result["test"] = {"bag_accuracy": right, "intervals": {"bag_accuracy": [right - 0.1, right + 0.05]}}
     page = write_study(write_cells(tmp_path, results))[0].read_text()
@@ -119,7 +113,7 @@ def test_without_instance_labels_bags_are_compared_and_nothing_is_empty(tmp_path
     assert not re.search(r"<tbody>\s*</tbody>", page)
 
 
-def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_recipe_once(tmp_path, monkeypatch):
+def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_recipe_once(cells, tmp_path, monkeypatch):
     compared = []
     setting_of = study_figures.setting_of
     monkeypatch.setattr(study_figures, "setting_of", lambda result: compared.append(result) or setting_of(result))
@@ -143,7 +137,7 @@ def test_the_plot_comes_first(opened, study):
     assert row.locator("td").nth(1).inner_text() == "0.420 ± 0.000 (n=3)"
 
 
-def test_hostile_names_are_escaped(opened, tmp_path):
-    write_cells(tmp_path, [cell("count", "<script>alert(1)<&.npz"), cell("vote", "<script>alert(1)<&.npz")])
+def test_hostile_names_are_escaped(opened, cell, tmp_path):
+    write_cells(tmp_path, [cell(method, source="<script>alert(1)<&.npz") for method in ("count", "vote")])
     page = opened(write_study(tmp_path)[0])
     assert "<script>alert(1)<&" in page.locator("#study").inner_text()

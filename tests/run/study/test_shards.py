@@ -1,10 +1,10 @@
 """Shards of a study: each trains its own cells and nothing else; together they are the whole study."""
 
-import csv
 import json
 import shutil
 
 import pytest
+from studies import rows_of
 
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "1", "--device", "cpu", "--jobs", "1"]
 COMMAND = ["--methods", "naive", "--scenarios", "large", "--folds", "0-2", *SMALL]
@@ -12,11 +12,6 @@ COMMAND = ["--methods", "naive", "--scenarios", "large", "--folds", "0-2", *SMAL
 
 def cells_of(out):
     return {str(path.parent.relative_to(out)) for path in out.rglob("result.json")}
-
-
-def rows_of(out):
-    with (out / "tables.csv").open() as file:
-        return [row for row in csv.DictReader(file) if row["figure"] == "instance_accuracy" and not row["reference"]]
 
 
 @pytest.mark.usefixtures("one_process")

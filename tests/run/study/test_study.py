@@ -1,12 +1,12 @@
 """A study: every cell once, one table; wrong use is refused before any cell is trained."""
 
-import csv
 import json
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from studies import rows_of
 
 from majority.nn.methods import METHODS
 
@@ -22,11 +22,6 @@ def finished(majority, in_process, tmp_path_factory):
         code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
     return out, printed
-
-
-def rows_of(out):
-    with (out / "tables.csv").open() as file:
-        return [row for row in csv.DictReader(file) if row["figure"] == "instance_accuracy" and not row["reference"]]
 
 
 def test_a_study_runs_every_cell_and_prints_mean_and_deviation(finished):
@@ -129,8 +124,6 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     [
         (["digits", "--methods", "naive,counting"], "there is no method 'counting'"),
         (["digits", "--scenarios", "large,tiny"], "scenario 'tiny' is unknown"),
-        (["digits", "--folds", "3-5"], "fold is 5: give a whole number from 0 to 4"),
-        (["digits", "didgits"], "did you mean digits?"),
         (["digits", "digits"], "two cells would share"),
         (["digits", "--methods", "count,vote", "--reference", "naive"], "no such row: give one of count; vote"),
         ([], "no SOURCES"),

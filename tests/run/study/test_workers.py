@@ -1,6 +1,5 @@
 """Worker processes: killed, failing and interrupted studies, and how their progress is shown."""
 
-import csv
 import json
 import multiprocessing
 import os
@@ -12,17 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from studies import rows_of, undisturbed_rows
 
 from majority.run.config import RunConfig
-from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
 from majority.run.study import Cell, FinishedCell, live, run_cells, workers
-from majority.run.study.figures import StudyFigures
-from majority.run.study.grid import study_cells
 from majority.run.study.live import show_cells
-from majority.run.study.tables import long_csv
 from majority.run.study.workers import State, worker_environments
-from majority.run.study_config import StudyConfig
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
@@ -99,11 +94,6 @@ def finished(out):
     return {path.parent for path in out.rglob("report.html")}
 
 
-def rows_of(out):
-    with (out / "tables.csv").open() as file:
-        return [row for row in csv.DictReader(file) if row["figure"] == "instance_accuracy" and not row["reference"]]
-
-
 def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     start, majority, labelled_set, tmp_path, request
 ):
@@ -124,13 +114,7 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     code, _, err = majority("study", own, *OPTIONS, "--jobs", "1", "--out", out)
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
-
-    options = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 40}
-    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
-    cells = study_cells(StudyConfig(sources=(own,), **grid, options=options), tmp_path / "whole")
-    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
-    (tmp_path / "tables.csv").write_text(long_csv(StudyFigures(results)))
-    assert rows_of(out) == rows_of(tmp_path)
+    assert rows_of(out) == undisturbed_rows(own, tmp_path / "whole", epochs=40)
     assert not (out / ".lock").exists()
 
 
@@ -212,12 +196,16 @@ def fail():
     raise ZeroDivisionError("of this test")
 
 
+def be_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.usefixtures("forks")
-def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
-    do_in_the_process(monkeypatch, tmp_path, {"failing": fail, "leaving": sys.exit})
-    folders = [tmp_path / name / "fold0" for name in ("refused", "failing", "leaving", "right")]
+def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
+    do_in_the_process(monkeypatch, tmp_path, {"failing": fail, "leaving": sys.exit, "killed": be_killed})
+    folders = [tmp_path / name / "fold0" for name in ("refused", "failing", "leaving", "killed", "right")]
     source = labelled_set()
-    experiments = [cell_of(source, classes=99), *[cell_of(source)] * 2, cell_of(source, epochs=1)]
+    experiments = [cell_of(source, classes=99), *[cell_of(source)] * 3, cell_of(source, epochs=1)]
     ended = run_cells(list(zip(folders, experiments, strict=True)), tmp_path, "cpu", jobs=1)
     assert [cell.folder for cell in ended] == folders
     assert "99 of the 3 classes" in ended[0].failure
@@ -226,25 +214,9 @@ def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_s
     assert "Traceback" in ended[1].details
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
     assert ended[2].failure.startswith("SystemExit")
-    assert ended[3].result["epochs"] == 1
-    assert processes_of(tmp_path) == 3
-
-
-@pytest.mark.usefixtures("forks")
-def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
-    def be_killed():
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    do_in_the_process(monkeypatch, tmp_path, {"one": be_killed, "two": be_killed})
-    experiment = cell_of(labelled_set(), epochs=1)
-    pairs = [(tmp_path / name / "fold0", experiment) for name in ("one", "two", "right")]
-    *killed, right = run_cells(pairs, tmp_path, "cpu", jobs=1)
-    for cell in killed:
-        assert "killed" in cell.failure
-        assert "memory" in cell.failure
-        assert "--jobs" in cell.failure
-    assert right.result["epochs"] == 1
-    assert processes_of(tmp_path) == 3
+    assert all(fact in ended[3].failure for fact in ("killed", "memory", "--jobs"))
+    assert ended[4].result["epochs"] == 1
+    assert processes_of(tmp_path) == 4
 
 
 def test_a_new_process_has_its_environment_and_its_own_output(labelled_set, tmp_path, monkeypatch, capfd):
