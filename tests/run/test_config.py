@@ -3,7 +3,6 @@
 import json
 import shlex
 import tomllib
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -14,7 +13,6 @@ import majority
 from majority.errors import InputError
 from majority.run.config import OPTIONS, RunConfig
 
-ROOT = Path(__file__).parents[2]
 NAMES = st.text("abcé, '_", min_size=1, max_size=8).map(str.strip).filter(bool)
 SETTINGS = st.dictionaries(
     st.sampled_from(["training.weight_decay", "training.optimizer", "assumed_wrong", "training.momentum"]),

@@ -9,7 +9,6 @@ from majority import InputError, Settings, build_model, fit, load_source
 from majority.run.trackers import TensorBoardLog
 
 CHOICES = {"scenario": "large", "bags": 20, "bag_size": 8, "verbose": False, "device": "cpu"}
-QUICK = {"method": "count", "recipe": "quick", "settings": {"training.epochs": 3}, **CHOICES}
 
 
 def events(folder):
