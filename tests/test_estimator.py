@@ -83,10 +83,6 @@ def test_recipes_and_their_settings():
     assert (model.predict(X) == truth).mean() > 0.9
     assert len(model.history_) == 4
     assert len(quick(epochs=None, settings={"training.epochs": 3}).fit(X, y, groups).history_) == 3
-    with pytest.raises(InputError, match="no recipe"):
-        quick(recipe="magic").fit(X, y, groups)
-    with pytest.raises(InputError, match="mpem does not work"):
-        quick(recipe="mpem", method="vote").fit(X, y, groups)
 
 
 def test_a_backbone_of_one_s_own_is_copied():

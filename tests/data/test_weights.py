@@ -40,9 +40,7 @@ def test_a_weight_that_is_no_positive_number_is_refused(wrong):
         fields(weights=[[1, 1, 1], [wrong, 1]])
 
 
-def test_weights_of_wrong_shape_are_refused():
-    with pytest.raises(InputError, match="bag 1 has 2 instances and 1 weights"):
-        fields(weights=[[1, 1, 1], [1]])
+def test_weights_that_are_no_numbers_are_refused():
     with pytest.raises(InputError, match="give one number per instance"):
         Bags.from_table(np.eye(2), ["p", "q"], ["a", "b"], weights=["x", "y"])
 

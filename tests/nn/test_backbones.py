@@ -46,7 +46,6 @@ def test_a_reduced_cnn_sees_large_images_with_fewer_pixels_and_small_ones_as_the
             "no backbone 'resnet' .did you mean resnet18..: use one of mlp, .*, or timm:NAME",
         ),
         ("cnn", (7,), "backbone cnn needs images, these instances are vectors of 7 values: use mlp"),
-        ("resnet18", (7,), "backbone resnet18 needs images"),
         ("timm:resnet10t", (7,), "needs images"),
     ],
 )

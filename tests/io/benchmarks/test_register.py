@@ -22,13 +22,7 @@ register(NamedSource("clouds", load, classes=("left", "right"), instances=200, s
 """
 
 
-@pytest.fixture(autouse=True)
-def restored_sources():
-    """Remove the sources that a test registers."""
-    shipped = dict(sources.SOURCES)
-    yield
-    sources.SOURCES.clear()
-    sources.SOURCES.update(shipped)
+pytestmark = pytest.mark.usefixtures("registries")
 
 
 @pytest.fixture

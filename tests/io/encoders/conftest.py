@@ -52,13 +52,3 @@ def manifest(tmp_path_factory):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([["bag", "bag_label", "path", "label", "x", "y"], *rows])
     return path
-
-
-@pytest.fixture
-def says():
-    """Whether one line of a text contains all these facts, whatever its other words."""
-
-    def check(text: str, *facts: str) -> bool:
-        return any(all(fact in line for fact in facts) for line in text.splitlines())
-
-    return check

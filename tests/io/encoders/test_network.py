@@ -8,7 +8,7 @@ from torch import nn
 
 import majority
 from majority import InputError
-from majority.io.encoders import ENCODERS, open_network
+from majority.io.encoders import Encoder, open_network
 from majority.io.encoders.network import reopen_network
 
 IMAGES = np.random.default_rng(0).integers(256, size=(5, 16, 16, 3), dtype=np.uint8)
@@ -16,14 +16,13 @@ NORMALISED = torch.tensor((IMAGES / 255 - 0.5) / 0.25).permute(0, 3, 1, 2).float
 
 
 @pytest.fixture
-def encoder(network):
+def encoder(network, registries):
     """A registered encoder with weights that are not those of the network."""
 
     def create():
         return type(network)()
 
-    yield majority.register(majority.io.encoders.Encoder("mine", create, "for a test", 16, mean=(0.5,), std=(0.25,)))
-    ENCODERS.pop("mine")
+    majority.register(Encoder("mine", create, "for a test", 16, mean=(0.5,), std=(0.25,)))
 
 
 def onnx_model(path, input_shape, nodes, output_shape):
@@ -62,13 +61,10 @@ def test_weights_that_do_not_fit(encoder, tmp_path):
     ("module", "fact"),
     [(nn.Identity(), r"\(1, 3, 16, 16\)"), (nn.Conv2d(1, 1, 1), "fails"), (3, "torch module")],
 )
-def test_modules_that_are_no_encoders(module, fact):
-    majority.register(majority.io.encoders.Encoder("wrong", lambda: module, "", 16))
-    try:
-        with pytest.raises(InputError, match=fact):
-            open_network("wrong")
-    finally:
-        ENCODERS.pop("wrong")
+def test_modules_that_are_no_encoders(registries, module, fact):
+    majority.register(Encoder("wrong", lambda: module, "", 16))
+    with pytest.raises(InputError, match=fact):
+        open_network("wrong")
 
 
 def test_onnx_layouts(tmp_path):

@@ -8,8 +8,6 @@ import torch
 
 from majority.nn.heads.nystrom import NystromAttention
 
-D, C = 6, 5
-
 
 def plain_nystrom(q, k, v, filters, scale_over):
     """One head of one bag in numpy: q, k, v (size, 64); `scale_over` are the landmark matrices of the whole batch."""
