@@ -116,6 +116,30 @@ def majority():
 
 
 @pytest.fixture(scope="session")
+def succeeds(majority):
+    """Run a command that succeeds: what it prints."""
+
+    def run(*words):
+        code, printed, error = majority(*words)
+        assert code == 0, (words, error or printed)
+        return printed
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def refused(majority):
+    """Run a command that cannot be followed as it is written: its message."""
+
+    def run(*words):
+        code, printed, error = majority(*words)
+        assert code == 2, (words, error or printed)
+        return error
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def processes():
     """Starts processes as copies of one that has imported the package: an import takes seconds."""
     context = multiprocessing.get_context("forkserver")

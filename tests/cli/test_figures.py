@@ -25,19 +25,17 @@ def table(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(table, majority, tmp_path_factory):
+def run(table, succeeds, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    code, out, _ = majority(
+    out = succeeds(
         "train", table, "--recipe", "quick", "--method=log-mean", "--epochs", 5, "--device", "cpu", "--out", folder
     )
-    assert code == 0
     assert "95 % interval" in out
     return folder
 
 
-def test_evaluate_writes_every_figure(run, majority, tmp_path):
-    code, out, _ = majority("evaluate", run, "--out", tmp_path / "figures.json")
-    assert code == 0
+def test_evaluate_writes_every_figure(run, succeeds, tmp_path):
+    out = succeeds("evaluate", run, "--out", tmp_path / "figures.json")
     assert str(tmp_path / "figures.json") in out
     content = json.loads((tmp_path / "figures.json").read_text())
     test = content["parts"]["test"]
@@ -48,9 +46,8 @@ def test_evaluate_writes_every_figure(run, majority, tmp_path):
     assert np.sum(test["confusion"]["rows"]) == test["figures"]["instances"]
 
 
-def test_the_file_of_figures_is_refused_before_anything_is_read(majority, tmp_path):
-    code, _, err = majority("evaluate", tmp_path / "no-run", "--out", tmp_path / "figures.txt")
-    assert code == 2
+def test_the_file_of_figures_is_refused_before_anything_is_read(refused, tmp_path):
+    err = refused("evaluate", tmp_path / "no-run", "--out", tmp_path / "figures.txt")
     assert ".json" in err
 
 
@@ -61,10 +58,9 @@ def test_the_page_shows_the_intervals(run, opened):
     assert card.locator(".interval").inner_text() == f"{100 * low:.1f} % to {100 * high:.1f} %"
 
 
-def test_the_table_of_folds_has_intervals(table, majority, tmp_path):
+def test_the_table_of_folds_has_intervals(table, succeeds, tmp_path):
     words = ("--recipe", "quick", "--method=log-mean", "--epochs", 2, "--folds", 3, "--device", "cpu")
-    code, out, _ = majority("train", table, *words, "--out", tmp_path / "cv")
-    assert code == 0
+    out = succeeds("train", table, *words, "--out", tmp_path / "cv")
     for fold in range(3):
         test = json.loads((tmp_path / "cv" / f"fold{fold}" / "result.json").read_text())["test"]
         low, high = test["intervals"]["instance_accuracy"]
@@ -82,11 +78,11 @@ def test_a_figure_that_some_folds_do_not_have(capsys):
         assert "macro" not in out
 
 
-def test_uncertain_instances_have_no_class(run, table, majority, tmp_path):
+def test_uncertain_instances_have_no_class(run, table, succeeds, tmp_path):
     files = {threshold: tmp_path / f"{threshold}.csv" for threshold in ("all", 0.9, 1)}
     for threshold, place in files.items():
         words = () if threshold == "all" else ("--abstain-below", threshold)
-        assert majority("predict", run, table, *words, "--out", place)[0] == 0
+        succeeds("predict", run, table, *words, "--out", place)
     plain, some, none = (pd.read_csv(place, keep_default_na=False) for place in files.values())
     highest = plain[["p(a)", "p(b)"]].max(axis=1)
     assert 0 < (highest < 0.9).sum() < len(plain)
@@ -94,9 +90,9 @@ def test_uncertain_instances_have_no_class(run, table, majority, tmp_path):
     assert (none["class"] == "").all()
 
 
-def test_bags_do_not_count_uncertain_instances(run, table, majority, tmp_path):
-    assert majority("predict", run, table, "--bags", "--abstain-below", 0.9, "--out", tmp_path / "bags.csv")[0] == 0
-    assert majority("predict", run, table, "--abstain-below", 0.9, "--out", tmp_path / "rows.csv")[0] == 0
+def test_bags_do_not_count_uncertain_instances(run, table, succeeds, tmp_path):
+    succeeds("predict", run, table, "--bags", "--abstain-below", 0.9, "--out", tmp_path / "bags.csv")
+    succeeds("predict", run, table, "--abstain-below", 0.9, "--out", tmp_path / "rows.csv")
     bags = pd.read_csv(tmp_path / "bags.csv", keep_default_na=False).set_index("bag")
     rows = pd.read_csv(tmp_path / "rows.csv", keep_default_na=False)
     counts = pd.crosstab(rows["bag"], rows["class"])
@@ -106,8 +102,7 @@ def test_bags_do_not_count_uncertain_instances(run, table, majority, tmp_path):
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, "nan"])
-def test_a_threshold_that_is_no_probability_is_refused(run, majority, tmp_path, threshold):
-    code, _, err = majority("predict", run, "--abstain-below", threshold, "--out", tmp_path / "rows.csv")
-    assert code == 2
+def test_a_threshold_that_is_no_probability_is_refused(run, refused, tmp_path, threshold):
+    err = refused("predict", run, "--abstain-below", threshold, "--out", tmp_path / "rows.csv")
     assert "from 0 to 1" in err
     assert not (tmp_path / "rows.csv").exists()

@@ -71,16 +71,15 @@ def report(place, *names, **options):
     return report_audit(place / "run", answers, device="cpu", log=lines.append, **options), lines
 
 
-def test_the_command_draws_and_reads(trained, majority, tmp_path):
+def test_the_command_draws_and_reads(trained, succeeds, tmp_path):
     out, run = tmp_path / "audit", tmp_path / "run"
     shutil.copytree(trained / "run", run)
-    assert majority("audit", run, "--labels", 30, "--out", out, "--device", "cpu")[0] == 0
+    succeeds("audit", run, "--labels", 30, "--out", out, "--device", "cpu")
     assert {path.name for path in out.iterdir()} == {"label.html", "to-label.csv", "audit.json"}
     assert list(read(out / "to-label.csv")[0]) == ["id", "bag", "instance", "answer", "u", "v", "w"]
     assert 'prediction":' not in (out / "label.html").read_text()
     answer(trained / "bags.csv", out, n3="cannot tell", n4="", n5="another class")
-    code, printed, _ = majority("audit", run, "--answers", out / "answers.csv", "--device", "cpu")
-    assert code == 0
+    printed = succeeds("audit", run, "--answers", out / "answers.csv", "--device", "cpu")
     for line in ("from 28 answers", "cannot tell: 1 instance", "without an answer: 1 instance"):
         assert line in printed
     figures = json.loads((out / "audit-figures.json").read_text())
@@ -90,27 +89,24 @@ def test_the_command_draws_and_reads(trained, majority, tmp_path):
     assert 'id="audit"' in (run / "report.html").read_text()
 
 
-def test_edited_figures_are_one_message_of_the_report(place, majority):
+def test_edited_figures_are_one_message_of_the_report(place, refused):
     (place / "run/audit-figures.json").write_text('{"labels": 20}')
-    code, _, errors = majority("report", place / "run", "--device", "cpu")
-    assert code == 2
+    errors = refused("report", place / "run", "--device", "cpu")
     assert "audit-figures.json is damaged" in errors
 
 
-def test_more_labels_continue_with_renamed_columns_from_another_folder(trained, majority, tmp_path, monkeypatch):
+def test_more_labels_continue_with_renamed_columns_from_another_folder(trained, succeeds, tmp_path, monkeypatch):
     pd.read_csv(trained / "bags.csv").rename(columns={"bag": "slide"}).to_csv(tmp_path / "new.csv", index=False)
     monkeypatch.chdir(tmp_path)
     out, columns = tmp_path / "audit", ("--bag-column", "slide")
-    code, _, errors = majority("audit", trained / "run", "new.csv", *columns, "--out", out, "--device", "cpu")
-    assert code == 0, errors
+    succeeds("audit", trained / "run", "new.csv", *columns, "--out", out, "--device", "cpu")
     before = answer(tmp_path / "new.csv", out)
     monkeypatch.chdir(trained)
-    code, _, errors = majority("audit", trained / "run", "--more", 20, "--out", out, "--device", "cpu")
-    assert code == 0, errors
+    succeeds("audit", trained / "run", "--more", 20, "--out", out, "--device", "cpu")
     after = read(out / "to-label.csv")
     assert [row["id"] for row in after[:50]] == [row["id"] for row in before]
     assert [row["answer"] for row in after] == [row["answer"] for row in before] + [""] * 20
-    code, printed, _ = majority("audit", trained / "run", "--answers", out / "answers.csv", "--device", "cpu")
+    printed = succeeds("audit", trained / "run", "--answers", out / "answers.csv", "--device", "cpu")
     assert "from 50 answers" in printed  # those of the first part still count
 
 
@@ -142,19 +138,18 @@ def test_several_annotators_count_where_they_agree(trained, place):
     assert "Annotators agree on 47 of 48" in (place / "run" / "report.html").read_text()
 
 
-def test_all_folds_are_audited_on_their_test_bags(trained, majority, tmp_path):
+def test_all_folds_are_audited_on_their_test_bags(trained, majority, succeeds, tmp_path):
     from majority import Classifier
 
     run, out = tmp_path / "folds", tmp_path / "audit"
     words = ("--folds", 3, "--recipe", "quick", "--method=log-mean", "--epochs", 2, "--device", "cpu")
-    assert majority("train", trained / "bags.csv", *words, "--out", run)[0] == 0
+    succeeds("train", trained / "bags.csv", *words, "--out", run)
     code, _, errors = majority("audit", run, trained / "bags.csv", "--out", out)
     assert (code, "fold0" in errors) == (2, True)
-    assert majority("audit", run, "--labels", 200, "--out", out, "--device", "cpu")[0] == 0
+    succeeds("audit", run, "--labels", 200, "--out", out, "--device", "cpu")
     rows = answer(trained / "bags.csv", out)
     assert len({row["bag"] for row in rows}) > 40  # of 60; the test bags of a single fold are 20
-    code, _, errors = majority("audit", run, "--answers", out / "answers.csv", "--calibrate", "--device", "cpu")
-    assert code == 0, errors
+    succeeds("audit", run, "--answers", out / "answers.csv", "--calibrate", "--device", "cpu")
     figures = json.loads((out / "audit-figures.json").read_text())
     folds = [json.loads((run / f"fold{i}" / "result.json").read_text()) for i in range(3)]
     truth = np.mean([fold["test"]["instance_accuracy"] for fold in folds])

@@ -36,10 +36,9 @@ def test_epochs_record_the_bags_that_are_right_by_count(run, result):
     assert f"bags right {kept['val_bag_accuracy']:.0%}" in format_losses(kept)
 
 
-def test_predicted_bags_have_the_accuracy_of_the_result(run, result, majority, tmp_path):
+def test_predicted_bags_have_the_accuracy_of_the_result(run, result, succeeds, tmp_path):
     out = tmp_path / "bags.csv"
-    code, _, err = majority("predict", run, "--bags", "--out", out, "--device", "cpu")
-    assert code == 0, err
+    succeeds("predict", run, "--bags", "--out", out, "--device", "cpu")
     with out.open(newline="") as file:
         majorities = [row["majority"] for row in csv.DictReader(file)]
     test = load_source("digits").make_parts(bags=60, bag_size=8).test

@@ -52,11 +52,10 @@ def test_a_column_with_empty_cells_is_learned_only_if_the_user_asks(tmp_path):
         train_quick(tmp_path / "none.csv", instance_labels="all")
 
 
-def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, majority):
+def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, succeeds):
     out = tmp_path / "run"
     words = ("--scenario", "small", "--bags", "20", "--bag-size", "8", "--out", out)
-    code, shown, error = majority("train", "digits", "--instance-labels", "2", *words, *QUICK)
-    assert code == 0, error
+    shown = succeeds("train", "digits", "--instance-labels", "2", *words, *QUICK)
     assert "labels of 20 instances" in shown
     result = json.loads((out / "result.json").read_text())
     assert result["used_instance_labels"] == 20
@@ -66,8 +65,7 @@ def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, major
     assert "--instance-labels 2" in page
     card = (out / "model-card.md").read_text()
     assert "those of 20 instances of training bags" in card
-    code, shown, error = majority("evaluate", out, "--all", "--device", "cpu")
-    assert code == 0, error
+    shown = succeeds("evaluate", out, "--all", "--device", "cpu")
     known = 20 * 8 - int(shown.split("instance figures are over the ")[1].split(" of ")[0].replace(",", ""))
     assert known >= 20, "the learned instances of training bags are left out"
 
@@ -111,9 +109,8 @@ def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
         ),
     ],
 )
-def test_what_is_refused(words, facts, tmp_path, majority):
-    code, _, error = majority("train", "digits", *words, "--out", tmp_path / "run")
-    assert code == 2
+def test_what_is_refused(words, facts, tmp_path, refused):
+    error = refused("train", "digits", *words, "--out", tmp_path / "run")
     assert all(fact in error for fact in facts), error
     assert not (tmp_path / "run").exists()
 

@@ -36,9 +36,8 @@ def trained(tmp_path_factory):
     return folder
 
 
-def test_check_counts_every_kind(trained, majority):
-    code, out, _ = majority("check", trained / "bags.csv")
-    assert code == 0
+def test_check_counts_every_kind(trained, succeeds):
+    out = succeeds("check", trained / "bags.csv")
     assert "2 bags with one of several labels (a|b), 30 bags with a runner-up, 10 bags without a label" in out
 
 
@@ -50,48 +49,42 @@ def test_training_uses_all_but_the_unlabelled_bags_for_its_parts(trained):
     assert "runner_up_accuracy" in result["test"]
 
 
-def test_training_says_how_many_unlabelled_bags_it_leaves_out(tmp_path, majority):
+def test_training_says_how_many_unlabelled_bags_it_leaves_out(tmp_path, succeeds):
     table = write_table(tmp_path / "bags.csv")
     table["group"] = table["bag"].str[1:].astype(int) % 30  # each unlabelled bag has the group of a labelled one
     table.to_csv(tmp_path / "bags.csv", index=False)
-    code, out, error = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
-    assert code == 0, error
+    out = succeeds("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
     parts = json.loads((tmp_path / "run/result.json").read_text())["parts"]
     left_out = 60 - sum(part["bags"] for part in parts)
     assert left_out > 1
     assert f"{left_out} bags without a label left out: " in out
 
     words = ("train", tmp_path / "bags.csv", *TRAIN, "--refit", "--out", tmp_path / "again")
-    code, out, error = majority(*words)
-    assert code == 0, error
+    out = succeeds(*words)
     assert f"{left_out} bags without a label left out until" in out
     assert "once more on all 60 bags" in out
     assert json.loads((tmp_path / "again/result.json").read_text())["refit_bags"] == 60
-    assert majority("evaluate", tmp_path / "again")[0] == 0
+    succeeds("evaluate", tmp_path / "again")
 
 
-def test_evaluate_report_and_predict_take_them(trained, majority):
+def test_evaluate_report_and_predict_take_them(trained, succeeds):
     source = trained / "bags.csv"
-    code, out, error = majority("evaluate", trained / "run", source)
-    assert code == 0, error
+    out = succeeds("evaluate", trained / "run", source)
     assert "labelled bags" in out
-    code, _, error = majority("report", trained / "run", source)
-    assert code == 0, error
+    succeeds("report", trained / "run", source)
     page = (trained / "run/report-bags.html").read_text()
     assert "10 bags without a label come last" in page
     assert ", second <span" in page
     assert "</span> or " in page or " or \n<span" in page
-    code, _, error = majority("predict", trained / "run", source, "--bags", "--out", trained / "bags-predicted.csv")
-    assert code == 0, error
+    succeeds("predict", trained / "run", source, "--bags", "--out", trained / "bags-predicted.csv")
     with (trained / "bags-predicted.csv").open() as file:
         assert len([*csv.DictReader(file)]) == 60
 
 
-def test_a_label_that_the_run_does_not_know_is_left_out(trained, majority):
+def test_a_label_that_the_run_does_not_know_is_left_out(trained, succeeds):
     table = pd.read_csv(trained / "bags.csv", dtype=str, keep_default_na=False)
     table.loc[table["bag"] == "b10", "bag_label"] = "a|z"
     table.loc[table["bag"] == "b40", "second_label"] = "y"
     table.to_csv(trained / "other.csv", index=False)
-    code, out, _ = majority("evaluate", trained / "run", trained / "other.csv")
-    assert code == 0
+    out = succeeds("evaluate", trained / "run", trained / "other.csv")
     assert "labels that the run does not know: 2 (e.g. a|z of bag b10)" in out

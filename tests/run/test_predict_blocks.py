@@ -31,7 +31,7 @@ def write_folder(folder, sizes, *, seed=0, coords=False):
 
 
 @pytest.fixture(scope="module")
-def runs(majority, tmp_path_factory):
+def runs(succeeds, tmp_path_factory):
     """A run on feature files and one on a table."""
     place = tmp_path_factory.mktemp("runs")
     folder = write_folder(place / "features", [4] * 20)
@@ -43,8 +43,7 @@ def runs(majority, tmp_path_factory):
     table.insert(1, "bag_label", np.repeat(["cat", "dog"] * 10, 4))
     table.to_csv(place / "table.csv", index=False)
     for name, source in (("features-run", folder), ("table-run", place / "table.csv")):
-        code, _, err = majority("train", source, *QUICK, "--out", place / name)
-        assert code == 0, err
+        succeeds("train", source, *QUICK, "--out", place / name)
     return place
 
 
@@ -66,12 +65,11 @@ def same_rows(left, right, by):
     pd.testing.assert_frame_equal(left, right, rtol=1e-5)
 
 
-def test_parts_of_a_folder_have_the_rows_of_one_file_in_the_same_order(majority, runs, tmp_path):
+def test_parts_of_a_folder_have_the_rows_of_one_file_in_the_same_order(succeeds, runs, tmp_path):
     source = write_folder(tmp_path / "new", [3, 9, 1, 6, 2, 8, 4], seed=3, coords=True)
     command = ["predict", runs / "features-run", source, "--device", "cpu"]
-    assert majority(*command, "--out", tmp_path / "whole.parquet")[0] == 0
-    code, printed, err = majority(*command, "--block-rows", "8", "--out", tmp_path / "parts")
-    assert code == 0, err
+    succeeds(*command, "--out", tmp_path / "whole.parquet")
+    printed = succeeds(*command, "--block-rows", "8", "--out", tmp_path / "parts")
     blocks = len([*(tmp_path / "parts").glob("part-*.parquet")])
     assert 2 < blocks < 7
     assert f"33 rows written; {blocks} of {blocks} blocks done" in printed
@@ -82,16 +80,15 @@ def test_parts_of_a_folder_have_the_rows_of_one_file_in_the_same_order(majority,
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_parts_of_a_table_have_the_rows_of_one_file(majority, runs, new_table, tmp_path, kind):
+def test_parts_of_a_table_have_the_rows_of_one_file(succeeds, runs, new_table, tmp_path, kind):
     source, whole = tmp_path / f"new.{kind}", tmp_path / "whole.parquet"
     write = new_table.to_csv if kind == "csv" else new_table.to_parquet
     write(source, **({"index": False} if kind == "csv" else {"row_group_size": 15}))
     command = ["predict", runs / "table-run", source, "--device", "cpu"]
     for options in [[]] if kind == "csv" else [["--bags", "--abstain-below", "0.6"], ["--abstain-below", "0.6"]]:
         out = tmp_path / f"parts{len(options)}"
-        assert majority(*command, *options, "--out", whole)[0] == 0
-        code, _, err = majority(*command, *options, "--block-rows", "20", "--out", out)
-        assert code == 0, err
+        succeeds(*command, *options, "--out", whole)
+        succeeds(*command, *options, "--block-rows", "20", "--out", out)
         assert json.loads((out / "_parts.json").read_text())["blocks"] > 3
         if "--bags" in options:
             pd.testing.assert_frame_equal(read(whole), read(out))  # the same order of bags, although they are scattered
@@ -100,16 +97,15 @@ def test_parts_of_a_table_have_the_rows_of_one_file(majority, runs, new_table, t
             same_rows(read(whole), read(out), "instance")
 
 
-def test_shards_write_the_parts_of_one_command_into_one_folder_or_several(majority, runs, new_table, tmp_path):
+def test_shards_write_the_parts_of_one_command_into_one_folder_or_several(succeeds, runs, new_table, tmp_path):
     source, joined, shared = tmp_path / "new.parquet", tmp_path / "joined", tmp_path / "shared"
     new_table.to_parquet(source, row_group_size=10)
     command = ["predict", runs / "table-run", source, "--bags", "--block-rows", "10", "--device", "cpu"]
-    assert majority(*command, "--out", tmp_path / "whole")[0] == 0
+    succeeds(*command, "--out", tmp_path / "whole")
     found = []
     for i in (1, 2, 3):
         for out in (shared, tmp_path / f"shard{i}"):
-            code, printed, err = majority(*command, "--shard", f"{i}/3", "--out", out)
-            assert code == 0, err
+            printed = succeeds(*command, "--shard", f"{i}/3", "--out", out)
         assert "without --shard" in printed
         assert not (out / "bags.parquet").exists()
         found.append({path.name for path in out.glob("_counts-*")})
@@ -117,7 +113,7 @@ def test_shards_write_the_parts_of_one_command_into_one_folder_or_several(majori
     assert [len(names) for names in found] == [4, 3, 3]
     assert len(set.union(*found)) == 10
     stamps = {path: path.stat().st_mtime_ns for path in joined.glob("_counts-*")}
-    assert majority(*command, "--out", joined)[0] == 0
+    succeeds(*command, "--out", joined)
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     for out in (joined, shared):  # the last shard has found all counts
         pd.testing.assert_frame_equal(read(out), read(tmp_path / "whole"))
@@ -147,7 +143,7 @@ def test_a_finished_part_is_never_done_again_and_a_missing_one_is(majority, runs
     assert not [*out.glob(".*")]
 
 
-def test_images_of_a_table_are_read_by_the_block_that_has_them(majority, tmp_path):
+def test_images_of_a_table_are_read_by_the_block_that_has_them(refused, succeeds, tmp_path):
     rng, names = np.random.default_rng(0), [f"{i}.png" for i in range(40)]
     for name in names:
         Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8)).save(tmp_path / name)
@@ -155,25 +151,23 @@ def test_images_of_a_table_are_read_by_the_block_that_has_them(majority, tmp_pat
     table.assign(bag_label=np.repeat(["cat", "dog"] * 5, 4)).to_csv(tmp_path / "train.csv", index=False)
     table.to_csv(tmp_path / "new.csv", index=False)
     run, out = tmp_path / "run", tmp_path / "parts"
-    assert majority("train", tmp_path / "train.csv", *QUICK, "--image-size", "8", "--out", run)[0] == 0
+    succeeds("train", tmp_path / "train.csv", *QUICK, "--image-size", "8", "--out", run)
     command = ["predict", run, tmp_path / "new.csv", "--device", "cpu"]
-    assert majority(*command, "--out", tmp_path / "whole.parquet")[0] == 0
+    succeeds(*command, "--out", tmp_path / "whole.parquet")
     (tmp_path / names[-1]).write_bytes(b"damaged")
-    code, _, err = majority(*command, "--block-rows", "12", "--out", out)
-    assert code == 2
+    err = refused(*command, "--block-rows", "12", "--out", out)
     assert all(fact in err for fact in ("1 of 4 blocks failed", names[-1]))
     same_rows(read(tmp_path / "whole.parquet")[:36], read(out), "path")
 
 
-def test_parts_of_other_predictions_are_refused(majority, runs, new_table, tmp_path):
+def test_parts_of_other_predictions_are_refused(refused, succeeds, runs, new_table, tmp_path):
     source, out = tmp_path / "new.csv", tmp_path / "parts"
     new_table.to_csv(source, index=False)
     command = ["predict", runs / "table-run", source, "--device", "cpu", "--out", out]
-    assert majority(*command)[0] == 0
+    succeeds(*command)
     before = {path: path.read_bytes() for path in out.iterdir()}
     new_table[:-1].to_csv(source, index=False)
-    code, _, err = majority(*command, "--bags", "--abstain-below", "0.5")
-    assert code == 2
+    err = refused(*command, "--bags", "--abstain-below", "0.5")
     assert all(fact in err for fact in ("files is", "bags is False, not True", "abstain_below is None, not 0.5"))
     assert {path: path.read_bytes() for path in out.iterdir()} == before
 
@@ -198,14 +192,16 @@ def test_wrong_use_of_parts(majority, runs, new_table, tmp_path):
     assert [path.name for path in other.iterdir()] == ["notes.txt"]
 
 
-def test_a_method_that_needs_whole_bags_refuses_blocks_that_may_divide_them(majority, runs, new_table, tmp_path):
+def test_a_method_that_needs_whole_bags_refuses_blocks_that_may_divide_them(
+    majority, succeeds, runs, new_table, tmp_path
+):
     run, source = tmp_path / "run", tmp_path / "new.csv"
     new_table.to_csv(source, index=False)
     options = ["--recipe", "quick", "--method", "additive-transmil", "--epochs", "1", "--device", "cpu"]
-    assert majority("train", runs / "table.csv", *options, "--out", run)[0] == 0
+    succeeds("train", runs / "table.csv", *options, "--out", run)
     code, _, err = majority("predict", run, source, "--block-rows", "10", "--out", tmp_path / "parts")
     assert (code, "additive-transmil" in err) == (2, True)
-    assert majority("predict", run, source, "--out", tmp_path / "one block")[0] == 0
+    succeeds("predict", run, source, "--out", tmp_path / "one block")
 
 
 def test_a_block_that_another_process_writes_is_waited_for(runs, tmp_path, monkeypatch):

@@ -47,12 +47,12 @@ def refitted(tmp_path_factory):
     return folder
 
 
-def test_the_figures_and_the_predictions_of_own_bags_are_those_of_the_split(refitted, majority):
+def test_the_figures_and_the_predictions_of_own_bags_are_those_of_the_split(refitted, succeeds):
     results, predictions = [], []
     for name in ("run", "plain"):
         results.append(json.loads((refitted / name / "result.json").read_text()))
         out = refitted / f"own-{name}.csv"
-        assert majority("predict", refitted / name, "--out", out, "--device", "cpu")[0] == 0
+        succeeds("predict", refitted / name, "--out", out, "--device", "cpu")
         predictions.append(out.read_text())
     assert results[0]["test"] == results[1]["test"]
     assert [result.get("refit_bags") for result in results] == [30, None]
@@ -87,13 +87,12 @@ def test_the_epoch_is_the_one_that_the_validation_bags_chose(refitted):
 
 
 @pytest.fixture(scope="module")
-def by_default(tmp_path_factory, majority):
+def by_default(tmp_path_factory, succeeds):
     """A run of the default recipe on bags of your own, and what the command printed."""
     folder = tmp_path_factory.mktemp("default")
     write_bags(folder / "bags.csv")
     write_bags(folder / "new.csv", bags=8, seed=1)
-    code, printed, error = majority("train", folder / "bags.csv", *WORDS, "--out", folder / "run")
-    assert code == 0, error
+    printed = succeeds("train", folder / "bags.csv", *WORDS, "--out", folder / "run")
     return folder, printed
 
 
@@ -119,19 +118,18 @@ def test_census_repeats_its_stages_without_validation(by_default):
             assert (outcome["loss_name"], outcome["best_epoch"]) == ("train_loss", first["best_epoch"])
 
 
-def test_pages_say_which_classifier_the_figures_are_of(by_default, majority):
+def test_pages_say_which_classifier_the_figures_are_of(by_default, succeeds):
     folder, _ = by_default
-    assert majority("report", folder / "run", folder / "new.csv")[0] == 0
+    succeeds("report", folder / "run", folder / "new.csv")
     pages = [(folder / "run" / name).read_text() for name in ("report.html", "report-new.html")]
     assert ["These figures are those of a first classifier" in page for page in pages] == [True, False]
     for text in (*pages, (folder / "run/model-card.md").read_text()):
         assert "on all 30 bags" in text
 
 
-def test_there_is_no_second_training_if_it_is_refused(tmp_path, majority):
+def test_there_is_no_second_training_if_it_is_refused(tmp_path, succeeds):
     source = write_bags(tmp_path / "bags.csv")
-    code, printed, error = majority("train", source, *WORDS, "--no-refit", "--out", tmp_path / "run")
-    assert code == 0, error
+    printed = succeeds("train", source, *WORDS, "--no-refit", "--out", tmp_path / "run")
     assert "once more" not in printed
     assert "refit_bags" not in json.loads((tmp_path / "run/result.json").read_text())
     assert not [*tmp_path.rglob("refit*")]
@@ -207,9 +205,9 @@ def test_where_it_has_no_meaning_it_is_refused_and_left_out(tmp_path):
     assert not [*tmp_path.rglob("refit*")]
 
 
-def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
+def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority, succeeds):
     words = ("--recipe", "quick", "--method=log-mean", "--epochs", "3", "--device", "cpu", "--folds", "3")
-    assert majority("train", refitted / "bags.csv", *words, "--out", refitted / "cv")[0] == 0
+    succeeds("train", refitted / "bags.csv", *words, "--out", refitted / "cv")
     new, out = refitted / "new.csv", refitted / "mean.csv"
     code, said, error = majority("predict", refitted / "cv", new, "--out", out, "--device", "cpu")
     assert (code, "3 folds" in said) == (0, True), error

@@ -64,8 +64,8 @@ def test_the_bags_with_wrong_labels_are_listed_first(folder):
     assert all(row["corrected_label"] == "" for row in rows)
 
 
-def test_the_page_of_these_bags_shows_them(folder, majority):
-    assert majority("report", folder / "run", folder / "bags.csv", "--device", "cpu")[0] == 0
+def test_the_page_of_these_bags_shows_them(folder, succeeds):
+    succeeds("report", folder / "run", folder / "bags.csv", "--device", "cpu")
     page = (folder / "run" / "report-bags.html").read_text()
     assert all(f"<b>bag {name}</b>" in page.split('id="suspicious"')[1] for name in WRONG)
 
@@ -89,11 +89,10 @@ def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, t
     assert not (tmp_path / "r.csv").exists()
 
 
-def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder, majority):
+def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder, succeeds):
     out = folder / "folds"
     package.train(folder / "bags.csv", **QUICK, folds=3, out=out)
-    code, printed, _ = majority("review", out, "--out", folder / "by-fold.csv", "--device", "cpu")
-    assert code == 0
+    printed = succeeds("review", out, "--out", folder / "by-fold.csv", "--device", "cpu")
     assert "of 48 labelled bags" in printed
     rows = read(folder / "by-fold.csv")
     shown = re.findall("<b>bag (.*?)</b>", (folder / "by-fold.html").read_text())
@@ -171,7 +170,7 @@ def test_benchmark_bags_with_wrong_labels():
         source.make_parts(wrong_labels=1.5)
 
 
-def test_a_run_shows_how_many_labels_were_corrected_in_which_parts(folder, majority):
+def test_a_run_shows_how_many_labels_were_corrected_in_which_parts(folder, majority, succeeds):
     (folder / "two.csv").write_text("bag,bag_label,corrected_label\nbag3,b,a\nbag10,c,b|c\n")
     train = ("train", folder / "bags.csv", *SHORT, "--labels", folder / "two.csv")
     (line,) = [line for line in majority(*train, "--out", folder / "two")[1].splitlines() if "two.csv" in line]
@@ -182,7 +181,7 @@ def test_a_run_shows_how_many_labels_were_corrected_in_which_parts(folder, major
     assert "two.csv" in (folder / "two" / "model-card.md").read_text()
     page = (folder / "two" / "report.html").read_text()
     assert "<dt>corrected labels</dt><dd>2, from two.csv</dd>" in page
-    assert majority(*train, "--out", folder / "two-folds", "--folds", 3)[0] == 0
+    succeeds(*train, "--out", folder / "two-folds", "--folds", 3)
     (changed,) = {setting_of(result).changed for result in read_results(folder / "two-folds")}
     assert all(fact in changed for fact in ("two.csv", "2 bags"))
 

@@ -112,7 +112,7 @@ def test_a_run_that_never_finished_an_epoch_takes_other_settings(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["plan"]["training"]["learning_rate"] == 3e-3
 
 
-def test_the_order_of_columns_without_names_is_taken_on_trust(tmp_path, majority):
+def test_the_order_of_columns_without_names_is_taken_on_trust(tmp_path, succeeds):
     rng, labels = np.random.default_rng(0), np.arange(12) % 2
     vectors = (rng.normal(size=(12, 3, 2)) + 2 * labels[:, None, None]).astype(np.float32)
     (tmp_path / "files").mkdir()
@@ -126,8 +126,7 @@ def test_the_order_of_columns_without_names_is_taken_on_trust(tmp_path, majority
     options = {"recipe": "quick", "method": "log-mean", "epochs": 1, "device": "cpu", "verbose": False}
     train(tmp_path / "named.csv", out=tmp_path / "run", **options)
     for source, warned in (("named.csv", False), ("files", True)):
-        code, shown, error = majority("predict", tmp_path / "run", tmp_path / source, "--out", tmp_path / "found.csv")
-        assert code == 0, error
+        shown = succeeds("predict", tmp_path / "run", tmp_path / source, "--out", tmp_path / "found.csv")
         assert ("their order is taken on trust" in shown) == warned
 
 
@@ -135,36 +134,33 @@ ROWS = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.01 * row}" for bag in range(20) for
 
 
 @pytest.fixture
-def trained_here(majority, tmp_path, monkeypatch):
+def trained_here(succeeds, tmp_path, monkeypatch):
     """The words of a training in a new folder, whose table is bags.csv beside the folder of the run."""
     (tmp_path / "here").mkdir()
     (tmp_path / "here/bags.csv").write_text("\n".join(["bag,bag_label,f0", *ROWS]) + "\n")
     monkeypatch.chdir(tmp_path / "here")
     words = ["--recipe", "quick", "--method=log-mean", "--epochs", "1"]
-    assert majority("train", "bags.csv", *words, "--out", "run")[0] == 0
+    succeeds("train", "bags.csv", *words, "--out", "run")
     return words
 
 
-def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch, trained_here):
+def test_a_run_knows_its_files_from_every_folder(refused, succeeds, tmp_path, monkeypatch, trained_here):
     monkeypatch.chdir(tmp_path)
-    assert majority("report", "here/run")[0] == 0
-    assert majority("predict", "here/run", "--out", "classes.csv")[0] == 0
-    code, out, _ = majority("train", "here/bags.csv", *trained_here, "--out", "here/run")
-    assert code == 0
+    succeeds("report", "here/run")
+    succeeds("predict", "here/run", "--out", "classes.csv")
+    out = succeeds("train", "here/bags.csv", *trained_here, "--out", "here/run")
     assert "is finished" in out
     (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,f0", *ROWS[::-1]]) + "\n")
-    code, _, error = majority("train", "bags.csv", *trained_here, "--out", "here/run")
-    assert code == 2
+    error = refused("train", "bags.csv", *trained_here, "--out", "here/run")
     assert "the data have changed since" in error
 
 
-def test_a_folder_that_was_moved_with_its_files_goes_on(majority, tmp_path, monkeypatch, trained_here):
+def test_a_folder_that_was_moved_with_its_files_goes_on(succeeds, tmp_path, monkeypatch, trained_here):
     (tmp_path / "here").rename(tmp_path / "new")
     monkeypatch.chdir(tmp_path / "new")
-    code, out, _ = majority("train", "bags.csv", *trained_here, "--out", "run")
-    assert code == 0
+    out = succeeds("train", "bags.csv", *trained_here, "--out", "run")
     assert "is finished" in out
-    assert majority("predict", "run", "--out", "classes.csv")[0] == 0
+    succeeds("predict", "run", "--out", "classes.csv")
 
 
 def test_on_a_full_disk_a_run_is_one_message_and_continues_with_more_space(tmp_path):

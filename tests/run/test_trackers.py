@@ -19,12 +19,11 @@ def events(folder):
     return {tag: {event.step: event.value for event in read.Scalars(tag)} for tag in read.Tags()["scalars"]}
 
 
-def test_the_command_logs_every_epoch_to_tensorboard(majority, tmp_path):
+def test_the_command_logs_every_epoch_to_tensorboard(succeeds, tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     run = tmp_path / "run"
     words = ("--method", "count", "--recipe", "quick", "--epochs", 3, "--bags", 20, "--bag-size", 8, "--device", "cpu")
-    code, _, err = majority("train", "digits", *words, "--log", "tensorboard", "--out", run)
-    assert code == 0, err
+    succeeds("train", "digits", *words, "--log", "tensorboard", "--out", run)
     written = events(run / "tensorboard")
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert written["val_loss"] == pytest.approx({record["epoch"]: record["val_loss"] for record in records})
@@ -51,9 +50,8 @@ def test_fit_needs_a_folder_for_tensorboard(tmp_path):
         fit(build_model(train, "count"), train, val, callbacks=[TensorBoardLog()], **options)
 
 
-def test_a_tracker_that_is_not_installed_is_one_message(majority, tmp_path, monkeypatch):
+def test_a_tracker_that_is_not_installed_is_one_message(refused, tmp_path, monkeypatch):
     monkeypatch.setattr("majority.run.trackers.find_spec", lambda name: None)
-    code, _, err = majority("train", "digits", "--log", "tensorboard", "--out", tmp_path / "run")
-    assert code == 2
+    err = refused("train", "digits", "--log", "tensorboard", "--out", tmp_path / "run")
     assert "majority[tensorboard]" in err
     assert not (tmp_path / "run").exists()

@@ -57,22 +57,19 @@ def test_the_default_recipe_follows_weights(trained):
     assert run.metrics["instance_accuracy"] > 0.9
 
 
-def test_check_evaluate_report_and_predict_follow_them(trained, majority):
+def test_check_evaluate_report_and_predict_follow_them(trained, majority, succeeds):
     folder, _ = trained
     source = folder / "fields.csv"
-    code, out, _ = majority("check", source)
-    assert code == 0
+    out = succeeds("check", source)
     assert "rename the column if it is a feature" in out
     assert "most common true class" not in out, "by area every label is right"
     _, plain, _ = majority("check", folder / "unweighted.csv")
     assert "bags with a label other than the most common true class: 90" in plain
-    code, out, error = majority("evaluate", folder / "run", source, "--out", folder / "figures.json", "--device", "cpu")
-    assert code == 0, error
+    succeeds("evaluate", folder / "run", source, "--out", folder / "figures.json", "--device", "cpu")
     figures = json.loads((folder / "figures.json").read_text())["parts"]["all"]["figures"]
     assert figures["bag_accuracy"] > 0.9
     assert figures["weighted_accuracy"] > 0.9
-    code, _, error = majority("predict", folder / "run", source, "--bags", "--out", folder / "bags.csv")
-    assert code == 0, error
+    succeeds("predict", folder / "run", source, "--bags", "--out", folder / "bags.csv")
     found, table = pd.read_csv(folder / "bags.csv").set_index("bag"), make_fields()
     expected = table.groupby("bag")["bag_label"].first().reindex(found.index)
     assert (found["majority"] == expected).mean() > 0.9
@@ -85,38 +82,32 @@ def test_check_evaluate_report_and_predict_follow_them(trained, majority):
     assert "largest sum of the weights" in (folder / "run/model-card.md").read_text()
 
 
-def test_parts_of_a_parquet_table_add_up(trained, majority, tmp_path):
+def test_parts_of_a_parquet_table_add_up(trained, succeeds, tmp_path):
     folder, _ = trained
     make_fields().to_parquet(tmp_path / "fields.parquet", row_group_size=33)
     words = ("predict", folder / "run", tmp_path / "fields.parquet", "--bags")
-    code, _, error = majority(*words, "--out", tmp_path / "whole.parquet")
-    assert code == 0, error
-    code, _, error = majority(
-        *words, "--out", tmp_path / "parts", "--block-rows", "33"
-    )  # bags of five: some are in two blocks
-    assert code == 0, error
+    succeeds(*words, "--out", tmp_path / "whole.parquet")
+    succeeds(*words, "--out", tmp_path / "parts", "--block-rows", "33")
     whole, parts = (pd.read_parquet(tmp_path / name) for name in ("whole.parquet", "parts/bags.parquet"))
     pd.testing.assert_frame_equal(whole, parts)
 
 
-def test_a_wrong_weight_is_named_with_its_row(tmp_path, majority):
+def test_a_wrong_weight_is_named_with_its_row(tmp_path, refused):
     table = make_fields(bags=30).astype({"weight": object})
     for cell in ("-2", "", "large"):
         table.loc[3, "weight"] = cell
         table.to_csv(tmp_path / "fields.csv", index=False)
-        code, _, error = majority("train", tmp_path / "fields.csv", "--out", tmp_path / "run")
-        assert code == 2
+        error = refused("train", tmp_path / "fields.csv", "--out", tmp_path / "run")
         assert "row 5" in error
         assert f"weight is {cell or 'empty'}" in error
         assert "above 0" in error
         assert not (tmp_path / "run").exists()
 
 
-def test_a_method_that_cannot_follow_them_says_so_before_it_starts(trained, majority, tmp_path):
+def test_a_method_that_cannot_follow_them_says_so_before_it_starts(trained, refused, tmp_path):
     folder, _ = trained
     words = ("train", folder / "fields.csv", "--recipe", "quick", "--method", "attention", "--out", tmp_path / "run")
-    code, _, error = majority(*words)
-    assert code == 2
+    error = refused(*words)
     assert "method attention cannot follow" in error
     assert not (tmp_path / "run/config.json").exists()
 

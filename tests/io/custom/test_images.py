@@ -179,13 +179,12 @@ def test_the_same_image_twice(tmp_path, make, finds):
     assert finds(save(table, tmp_path), "row 5", "two splits", "'train'", "'val'")
 
 
-def test_images_unlike_those_of_the_run_are_warned_of(tmp_path, majority, make, says):
+def test_images_unlike_those_of_the_run_are_warned_of(tmp_path, majority, succeeds, make, says):
     place, run = save(make.images(tmp_path, bags=20, grey=True), tmp_path), tmp_path / "run"
     majority("train", place, *TRAIN, "--out", run)
     (tmp_path / "other").mkdir()
     for kind, example in [({"pixels": (28, 28)}, "28x28, colour"), ({"grey": True}, None)]:
         new = save(make.images(tmp_path / "other", **kind), tmp_path / "other")
-        code, out, _ = majority("evaluate", run, new)
-        assert code == 0
+        out = succeeds("evaluate", run, new)
         facts = ("warning: 36 of 36 images", "trained on (8x8, grey)", "become 8x8x1", f"images/0-0.png ({example})")
         assert says(out, *facts) == (example is not None)

@@ -24,17 +24,15 @@ def features_of(network, path):
 
 
 @pytest.fixture(scope="module")
-def embedded(majority, onnx_file, manifest, tmp_path_factory):
+def embedded(succeeds, onnx_file, manifest, tmp_path_factory):
     """A folder of features, and a run that was trained on it."""
     folder = tmp_path_factory.mktemp("embedded")
     model = folder / "small.onnx"
     shutil.copy(onnx_file, model)
-    code, _, err = majority("embed", manifest, "--model", model, *OPTIONS, "--out", folder / "features")
-    assert code == 0, err
-    code, _, err = majority(
+    succeeds("embed", manifest, "--model", model, *OPTIONS, "--out", folder / "features")
+    succeeds(
         "train", folder / "features", "--recipe", "quick", "--method=log-mean", "--epochs", 8, "--out", folder / "run"
     )
-    assert code == 0, err
     return folder
 
 
@@ -45,58 +43,50 @@ def test_features_are_those_of_the_network(embedded, network, manifest):
         np.testing.assert_allclose(found, np.stack(expected), atol=1e-4)
 
 
-def test_labels_paths_true_classes_and_coordinates_are_kept(embedded, majority, manifest, says):
-    code, out, _ = majority("check", embedded / "features")
-    assert code == 0
+def test_labels_paths_true_classes_and_coordinates_are_kept(embedded, succeeds, manifest, says):
+    out = succeeds("check", embedded / "features")
     assert says(out, "bags", "20")
     assert says(out, "known for 95 of 100 instances")
     assert says(out, "embedded by", "small.onnx", "16x16x3")
-    code, _, err = majority("predict", embedded / "run", embedded / "features", "--out", embedded / "classes.csv")
-    assert code == 0, err
+    succeeds("predict", embedded / "run", embedded / "features", "--out", embedded / "classes.csv")
     classes, rows = pd.read_csv(embedded / "classes.csv"), pd.read_csv(manifest)
     for column in ("bag", "path", "x", "y"):
         assert classes[column].tolist() == rows[column].tolist()
 
 
-def test_new_images_are_embedded_alike(embedded, majority, manifest):
+def test_new_images_are_embedded_alike(embedded, succeeds, manifest):
     for source, name in ((embedded / "features", "a.csv"), (manifest, "b.csv")):
-        code, _, err = majority("predict", embedded / "run", source, "--out", embedded / name)
-        assert code == 0, err
+        succeeds("predict", embedded / "run", source, "--out", embedded / name)
     a, b = (pd.read_csv(embedded / name) for name in ("a.csv", "b.csv"))
     assert (a["class"] == b["class"]).all()
     np.testing.assert_allclose(a["p(red)"], b["p(red)"], atol=1e-4)
-    code, out, err = majority("evaluate", embedded / "run", manifest)
-    assert code == 0, err
+    out = succeeds("evaluate", embedded / "run", manifest)
     assert "instance accuracy" in out
 
 
-def test_a_model_that_is_gone_is_named_and_found_in_the_run_folder(embedded, majority, manifest, tmp_path):
+def test_a_model_that_is_gone_is_named_and_found_in_the_run_folder(embedded, refused, succeeds, manifest, tmp_path):
     model, out = embedded / "small.onnx", tmp_path / "classes.csv"
     moved = model.rename(tmp_path / "small.onnx")
     try:
-        code, _, err = majority("predict", embedded / "run", manifest, "--out", out)
-        assert code == 2
+        err = refused("predict", embedded / "run", manifest, "--out", out)
         assert str(model) in err
         assert str(embedded / "run" / "small.onnx") in err
         assert not out.exists()
         shutil.copy(moved, embedded / "run")
-        assert majority("predict", embedded / "run", manifest, "--out", out)[0] == 0
+        succeeds("predict", embedded / "run", manifest, "--out", out)
         (embedded / "run" / "small.onnx").write_bytes(moved.read_bytes() + b"\0\0")
-        code, _, err = majority("predict", embedded / "run", manifest, "--out", out)
-        assert code == 2
+        err = refused("predict", embedded / "run", manifest, "--out", out)
         assert "other weights" in err
     finally:
         (embedded / "run" / "small.onnx").unlink(missing_ok=True)
         moved.rename(model)
 
 
-def test_features_of_another_model_are_refused(embedded, majority, manifest, onnx_file, tmp_path):
-    code, _, err = majority("embed", manifest, "--model", onnx_file, "--out", embedded / "features")
-    assert code == 2
+def test_features_of_another_model_are_refused(embedded, refused, succeeds, manifest, onnx_file, tmp_path):
+    err = refused("embed", manifest, "--model", onnx_file, "--out", embedded / "features")
     assert "another model" in err
-    assert majority("embed", manifest, "--model", onnx_file, "--out", tmp_path / "other")[0] == 0
-    code, _, err = majority("predict", embedded / "run", tmp_path / "other", "--out", tmp_path / "classes.csv")
-    assert code == 2
+    succeeds("embed", manifest, "--model", onnx_file, "--out", tmp_path / "other")
+    err = refused("predict", embedded / "run", tmp_path / "other", "--out", tmp_path / "classes.csv")
     assert "mean" in err
 
 
@@ -126,18 +116,16 @@ def kill_when(condition, processes, *words):
     assert not ended, "it ended before it could be killed"
 
 
-def test_resumes_after_kill(majority, processes, onnx_file, manifest, embedded, tmp_path, says):
+def test_resumes_after_kill(majority, refused, succeeds, processes, onnx_file, manifest, embedded, tmp_path, says):
     """A killed command leaves whole files and no folder that could be trained on; repeated, it adds the rest."""
     out = tmp_path / "features"
     words = ("embed", manifest, "--model", onnx_file, *OPTIONS, "--out", out)
     kill_when(lambda: len(list(out.glob("*.npy"))) >= 3, processes, *words)
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.npy")}
     assert 3 <= len(kept) < 20
-    code, _, err = majority("train", out, "--out", tmp_path / "run")
-    assert code == 2
+    err = refused("train", out, "--out", tmp_path / "run")
     assert "majority embed" in err
-    code, printed, err = majority(*words)
-    assert code == 0, err
+    printed = succeeds(*words)
     assert says(printed, f"{len(kept)} of 20 bags")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     for path in (embedded / "features").glob("*.npy"):
@@ -145,7 +133,7 @@ def test_resumes_after_kill(majority, processes, onnx_file, manifest, embedded, 
     assert majority(*words)[1].startswith(f"{out} is finished")
 
 
-def test_wrong_input_is_one_message(majority, manifest, onnx_file, tmp_path):
+def test_wrong_input_is_one_message(refused, manifest, onnx_file, tmp_path):
     vectors = tmp_path / "vectors.csv"
     vectors.write_text("bag,bag_label,f\na,x,1\nb,y,2\n")
     names = manifest.with_name("names.csv")
@@ -169,24 +157,21 @@ def test_wrong_input_is_one_message(majority, manifest, onnx_file, tmp_path):
     }
     for number, ((source, model, *words), fact) in enumerate(cases.items()):
         out = tmp_path / f"out{number}"
-        code, _, err = majority("embed", source, "--model", model, *words, "--out", out)
-        assert code == 2, (source, model)
+        err = refused("embed", source, "--model", model, *words, "--out", out)
         assert fact in err
         assert err.count("\n") == 1
         assert not out.exists()
-    code, _, err = majority("embed", manifest, "--model", onnx_file, "--out", full)
-    assert code == 2
+    err = refused("embed", manifest, "--model", onnx_file, "--out", full)
     assert "letter.txt" in err
 
 
-def test_an_image_that_cannot_be_decoded_is_named(majority, manifest, onnx_file, tmp_path):
+def test_an_image_that_cannot_be_decoded_is_named(refused, manifest, onnx_file, tmp_path):
     for path in manifest.parent.glob("1-*.png"):
         shutil.copy(path, tmp_path)
     content = (tmp_path / "1-3.png").read_bytes()
     (tmp_path / "1-3.png").write_bytes(content[: len(content) // 2])
     (tmp_path / "t.csv").write_text("bag,path\n" + "".join(f"a,1-{i}.png\n" for i in range(5)))
-    code, _, err = majority("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
-    assert code == 2
+    err = refused("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
     assert "1-3.png" in err
 
 

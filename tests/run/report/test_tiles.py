@@ -11,7 +11,7 @@ BAGS = ["slide_<b>0</b>&amp;", '"</title><script>alert(1)</script>', "long" * 40
 
 
 @pytest.fixture(scope="module")
-def trained(majority, tmp_path_factory):
+def trained(succeeds, tmp_path_factory):
     """A run on a manifest of images with hostile names."""
     from PIL import Image
 
@@ -28,8 +28,7 @@ def trained(majority, tmp_path_factory):
                 Image.fromarray(shade.astype("uint8")).save(folder / path)
                 table.writerow([bag, "ab"[number % 2], split, path])
     words = ["--recipe", "quick", "--epochs", "2", "--out", folder / "run"]
-    code, _, error = majority("train", folder / "bags.csv", *words)
-    assert code == 0, error
+    succeeds("train", folder / "bags.csv", *words)
     return folder
 
 
@@ -40,10 +39,10 @@ def tooltips(page, section):
 
 
 @pytest.mark.parametrize("by", ["train", "report"])
-def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, majority, by):
+def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, succeeds, by):
     if by == "report":
         (trained / "run/report.html").unlink()
-        assert majority("report", trained / "run")[0] == 0
+        succeeds("report", trained / "run")
     page = (trained / "run/report.html").read_text()
     tested = [f"bag {bag}, <i>&'pictures/{number}-{i}.png" for number, bag in enumerate(BAGS[:6]) for i in range(3)]
     assert sorted(first for first, _ in tooltips(page, "mosaics")) == sorted(tested)
@@ -57,10 +56,10 @@ def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, majority, by):
     assert "9-0.png" not in page, "its bag is not a test bag"
 
 
-def test_bags_of_another_manifest_have_their_own_paths(trained, majority):
+def test_bags_of_another_manifest_have_their_own_paths(trained, succeeds):
     lines = (trained / "bags.csv").read_text().replace("/0-0.png", "/9-1.png").splitlines()
     (trained / "few.csv").write_text("\n".join(lines[:10]) + "\n")
-    assert majority("report", trained / "run", trained / "few.csv")[0] == 0
+    succeeds("report", trained / "run", trained / "few.csv")
     page = (trained / "run/report-few.html").read_text()
     shown = [first for first, _ in tooltips(page, "mosaics")]
     assert len(shown) == 9
@@ -68,10 +67,10 @@ def test_bags_of_another_manifest_have_their_own_paths(trained, majority):
     assert f"<td>{trained.name}/few.csv (this page)</td>" in page
 
 
-def test_an_image_without_a_path_has_the_number_of_its_prediction(majority, tmp_path):
+def test_an_image_without_a_path_has_the_number_of_its_prediction(succeeds, tmp_path):
     words = ["--bags", "20", "--bag-size", "3", "--recipe", "quick", "--epochs", "1"]
-    assert majority("train", "digits", *words, "--out", tmp_path / "run")[0] == 0
-    assert majority("predict", tmp_path / "run", "--out", tmp_path / "rows.csv")[0] == 0
+    succeeds("train", "digits", *words, "--out", tmp_path / "run")
+    succeeds("predict", tmp_path / "run", "--out", tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open() as file:
         expected = [f"bag {row['bag']}, instance {row['instance']}" for row in csv.DictReader(file)]
     page = (tmp_path / "run/report.html").read_text()

@@ -31,7 +31,7 @@ NEW = [{"a": 6, "b": 2}, {"a": 3, "b": 4}, {"b": 7}, {"a": 5, "b": 3}]
 
 
 @pytest.fixture(scope="module")
-def folder(majority, tmp_path_factory):
+def folder(succeeds, tmp_path_factory):
     """Runs on vectors, one of them with a background."""
     folder = tmp_path_factory.mktemp("unlabelled")
     for name, more in (("plain", {}), ("voters", {"void": 3})):
@@ -40,16 +40,14 @@ def folder(majority, tmp_path_factory):
         source = write(folder / f"{name}.csv", ["bag", "bag_label", "f0"], lines)
         words = ["--method", "log-mean", "--recipe", "quick", "--epochs", "60", "--out", folder / name]
         words += ["--background", "void", "--background-share", "0.33"] if more else []
-        code, _, error = majority("train", source, *words)
-        assert code == 0, error
+        succeeds("train", source, *words)
     return folder
 
 
-def page_of(majority, folder, run, source):
+def page_of(succeeds, folder, run, source):
     """The output of the command, the page, and the rows of `predict --bags` for the same bags."""
-    code, out, error = majority("report", folder / run, source)
-    assert code == 0, error
-    assert majority("predict", folder / run, source, "--bags", "--out", folder / "rows.csv")[0] == 0
+    out = succeeds("report", folder / run, source)
+    succeeds("predict", folder / run, source, "--bags", "--out", folder / "rows.csv")
     with (folder / "rows.csv").open() as file:
         return out, folder / run / f"report-{source.stem}.html", [*csv.DictReader(file)]
 
@@ -73,10 +71,10 @@ def expected_table(predicted):
     }
 
 
-def test_the_page_agrees_with_predict(majority, folder, opened):
+def test_the_page_agrees_with_predict(succeeds, folder, opened):
     mixtures = [*({**mixture, "void": 2} for mixture in NEW), {"void": 4}]
     source = write(folder / "new.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(mixtures, 1)])
-    out, path, predicted = page_of(majority, folder, "voters", source)
+    out, path, predicted = page_of(succeeds, folder, "voters", source)
     assert out.splitlines()[-1] == str(path)
     assert f"{source} has no bag labels" in out
     assert "no accuracy" in out
@@ -105,10 +103,10 @@ def test_the_page_agrees_with_predict(majority, folder, opened):
     assert not [word for text in text_of(page) for word in VERDICT.findall(text)]
 
 
-def test_figures_of_instances_are_shown_if_some_have_labels(majority, folder, opened):
+def test_figures_of_instances_are_shown_if_some_have_labels(succeeds, folder, opened):
     lines = [(bag, feature, name if i % 2 else "") for i, (bag, name, feature) in enumerate(rows(NEW, 1))]
     source = write(folder / "some.csv", ["bag", "f0", "label"], lines)
-    out, path, _ = page_of(majority, folder, "plain", source)
+    out, path, _ = page_of(succeeds, folder, "plain", source)
     assert "no bag labels" in out
     assert "accuracy of instances only" in out
     page = opened(path)
@@ -122,20 +120,19 @@ def test_figures_of_instances_are_shown_if_some_have_labels(majority, folder, op
     assert page.locator(".verdict, [data-correct], #filter input").count() == 0
 
 
-def test_an_empty_column_of_labels_means_no_labels_and_bags_without_one_come_last(majority, folder):
+def test_an_empty_column_of_labels_means_no_labels_and_bags_without_one_come_last(succeeds, folder):
     lines = [(bag, "", feature, "new") for bag, _, feature in rows(NEW, 1)]
     source = write(folder / "empty.csv", ["bag", "bag_label", "f0", "split"], lines)
-    assert "no bag labels" in page_of(majority, folder, "plain", source)[0]
+    assert "no bag labels" in page_of(succeeds, folder, "plain", source)[0]
     lines = [(bag, "a" if bag == "s0" else "", feature) for bag, _, feature in rows(NEW, 1)]
-    code, _, error = majority("report", folder / "plain", write(folder / "half.csv", ["bag", "bag_label", "f0"], lines))
-    assert code == 0, error
+    succeeds("report", folder / "plain", write(folder / "half.csv", ["bag", "bag_label", "f0"], lines))
     page = (folder / "plain/report-half.html").read_text()
     bags = len({bag for bag, *_ in lines})
     assert f"{bags - 1} bags without a label come last" in page
     assert page.index("bag s0") < page.index("predicted majority <")
 
 
-def test_maps_and_images_show_no_accuracy(majority, folder, opened, tmp_path):
+def test_maps_and_images_show_no_accuracy(succeeds, folder, opened, tmp_path):
     from PIL import Image
 
     rng, lines = np.random.default_rng(0), []
@@ -147,10 +144,10 @@ def test_maps_and_images_show_no_accuracy(majority, folder, opened, tmp_path):
             lines.append((number, "ab"[number % 2], path.name, 10 * i, number))
     source = write(tmp_path / "mine.csv", ["bag", "bag_label", "path", "x", "y"], lines)
     words = ["--recipe", "quick", "--method", "adjusted-mean", "--epochs", "2", "--out", tmp_path / "run"]
-    assert majority("train", source, *words)[0] == 0
+    succeeds("train", source, *words)
     Image.fromarray(np.zeros((16, 16), "uint8")).save(tmp_path / "0-0.png")
     new = write(tmp_path / "new.csv", ["bag", "path", "x", "y"], [(line[0], *line[2:]) for line in lines[:24]])
-    out, path, predicted = page_of(majority, tmp_path, "run", new)
+    out, path, predicted = page_of(succeeds, tmp_path, "run", new)
     assert "warning: " in out, "one image has another size"
     page = opened(path)
     assert table_of(page) == expected_table(predicted)

@@ -52,11 +52,10 @@ def study(tmp_path_factory, cells):
 # ---------------------------------------------------------------------- the command and its files
 
 
-def test_the_command_writes_four_files_and_names_them(majority, cells, tmp_path):
+def test_the_command_writes_four_files_and_names_them(succeeds, cells, tmp_path):
     folder = write_cells(tmp_path / "study", cells(), "mine.jsonl")
     write_cells(folder, cells(methods=["attention"]), "other.jsonl")
-    code, out, _ = majority("report", folder / "mine.jsonl")
-    assert code == 0
+    out = succeeds("report", folder / "mine.jsonl")
     assert out.split("\n")[:-1] == [str(folder / name) for name in FILES]
     with (folder / "tables.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["figure"] == "instance_accuracy" and not row["reference"]]

@@ -15,16 +15,15 @@ def cells_of(out):
 
 
 @pytest.mark.usefixtures("one_process")
-def test_shards_in_one_folder_or_in_several_are_together_the_whole_study(majority, labelled_set, tmp_path):
+def test_shards_in_one_folder_or_in_several_are_together_the_whole_study(succeeds, labelled_set, tmp_path):
     own, whole, shared, joined = labelled_set(), tmp_path / "whole", tmp_path / "shared", tmp_path / "joined"
-    assert majority("study", own, *COMMAND, "--out", whole)[0] == 0
+    succeeds("study", own, *COMMAND, "--out", whole)
     seen = set()
     for i in (1, 2):
         apart = tmp_path / f"shard{i}"
         before = cells_of(shared)
         for out in (shared, apart):
-            code, printed, err = majority("study", own, *COMMAND, "--shard", f"{i}/2", "--out", out)
-            assert code == 0, err
+            printed = succeeds("study", own, *COMMAND, "--shard", f"{i}/2", "--out", out)
             assert f"shard {i}/2" in printed
             assert "without --shard" in printed
             assert not (out / "tables.csv").exists(), "a table of one shard would look like that of the study"
@@ -36,8 +35,7 @@ def test_shards_in_one_folder_or_in_several_are_together_the_whole_study(majorit
         shutil.copytree(apart, joined, dirs_exist_ok=True)
     assert seen == cells_of(whole)
     for out in (shared, joined):
-        code, printed, _ = majority("study", own, *COMMAND, "--out", out)
-        assert code == 0
+        printed = succeeds("study", own, *COMMAND, "--out", out)
         assert printed.startswith("3 of 3 cells were already finished")
         assert rows_of(out) == rows_of(whole)
         assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in whole.iterdir())
@@ -62,9 +60,8 @@ def test_the_failures_of_a_shard_are_in_its_own_file(majority, labelled_set, tmp
 
 
 @pytest.mark.parametrize("text", ["3/2", "a/b", ""])
-def test_a_wrong_shard_is_refused(majority, tmp_path, text):
-    code, _, err = majority("study", "digits", "--shard", text, "--out", tmp_path / "out")
-    assert code == 2
+def test_a_wrong_shard_is_refused(refused, tmp_path, text):
+    err = refused("study", "digits", "--shard", text, "--out", tmp_path / "out")
     assert "shard" in err
     assert "2/8" in err
     assert not (tmp_path / "out").exists()

@@ -33,11 +33,10 @@ def write_bags(path, n=20, split=False):
     return path
 
 
-def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path):
+def test_seeds_and_varied_settings_are_compared_in_one_table(majority, refused, succeeds, tmp_path):
     out = tmp_path / "study"
     words = ("--methods", "count", "--folds", "0-1", "--seeds", "0-1", "--vary", RATES, "--option", "of=counts")
-    code, _, err = majority("study", "digits", *words, *SMALL, "--winner-ratio", 2, "--classes", 4, "--out", out)
-    assert code == 0, err
+    succeeds("study", "digits", *words, *SMALL, "--winner-ratio", 2, "--classes", 4, "--out", out)
     table = table_of(out)
     assert set(table["method"]) == {"count (learning_rate 0.001)", "count (learning_rate 0.0003)"}
     assert table["n"].tolist() == [2, 2]
@@ -53,24 +52,22 @@ def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path)
     assert pages[0] == 0
     assert "missing" not in pages[1]
     assert "minus that of count (learning_rate 0.001)" in (out / "tables.md").read_text()
-    code, _, err = majority("report", out, "--reference", "vote")
-    assert code == 2
+    err = refused("report", out, "--reference", "vote")
     assert "count (learning_rate 0.001)" in err
 
     (cell / "result.json").unlink()
-    code, printed, _ = majority("report", out)
+    printed = succeeds("report", out)
     assert "1 cell of this study missing" in printed
     assert read_request(out).study.as_command(str(out)) in printed
     again = printed.split("to train them: majority ")[1].splitlines()[0].split()
-    assert majority(*again, "--device", "cpu", "--out", out)[0] == 0
+    succeeds(*again, "--device", "cpu", "--out", out)
     assert (cell / "result.json").exists()
 
 
-def test_bags_of_your_own_and_benchmark_bags_in_one_study(majority, tmp_path):
+def test_bags_of_your_own_and_benchmark_bags_in_one_study(majority, succeeds, tmp_path):
     place, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
     words = ("--methods", "count,vote", "--folds", "0-1", *SMALL, "--out", out)
-    code, _, err = majority("study", place, "digits", *words)
-    assert code == 0, err
+    succeeds("study", place, "digits", *words)
     table = table_of(out)
     assert table["source"].tolist() == ["digits", "digits", "own", "own"]
     assert table["n"].tolist() == [2] * 4
@@ -78,15 +75,15 @@ def test_bags_of_your_own_and_benchmark_bags_in_one_study(majority, tmp_path):
     assert "missing" not in majority("report", out)[1]
 
 
-def test_divided_bags_have_one_fold(majority, tmp_path):
+def test_divided_bags_have_one_fold(majority, succeeds, tmp_path):
     place, out = write_bags(tmp_path / "own.csv", split=True), tmp_path / "study"
     words = ("--methods", "count", "--folds", "0-2", "--recipe", "quick", "--epochs", 1, "--device", "cpu")
-    assert majority("study", place, *words, "--out", out)[0] == 0
+    succeeds("study", place, *words, "--out", out)
     assert [path.parent.name for path in out.rglob("result.json")] == ["fold0"]
     assert "missing" not in majority("report", out)[1]
 
 
-def test_labelled_vectors_are_a_source(majority, tmp_path):
+def test_labelled_vectors_are_a_source(succeeds, tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 4
     vectors = (3 * np.eye(4)[labels] + rng.normal(size=(200, 4))).astype(np.float32)
@@ -95,7 +92,7 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
              test_labels=labels[150:])  # fmt: skip
     assert load_source(place).store.shape == (200, 4)
     words = ("--methods", "count", *SMALL, "--out", tmp_path / "study")
-    assert majority("study", place, *words)[0] == 0
+    succeeds("study", place, *words)
     assert table_of(tmp_path / "study")["source"].tolist() == ["vectors"]
     np.savez(place, train_features=vectors.astype(int), train_labels=labels)
     with pytest.raises(InputError, match="floating-point vectors"):
@@ -113,11 +110,10 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
         (("OWN", "--methods", "vote", "--scenarios", "small"), "scenarios is not for bags of your own"),
     ],
 )
-def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
+def test_wrong_use_is_refused_before_anything_runs(refused, tmp_path, words, message):
     own = write_bags(tmp_path / "own.csv")
     words = [own if word == "OWN" else word for word in words]
-    code, _, err = majority("study", *words, "--out", tmp_path / "out")
-    assert code == 2
+    err = refused("study", *words, "--out", tmp_path / "out")
     assert message in err
     assert not list(tmp_path.rglob("config.json"))
 
@@ -125,7 +121,7 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
 # ---------------------------------------------------------------- --config
 
 
-def test_a_file_holds_the_options_and_the_command_line_wins(majority, tmp_path):
+def test_a_file_holds_the_options_and_the_command_line_wins(succeeds, tmp_path):
     out, file = tmp_path / "study", tmp_path / "study.toml"
     file.write_text(
         f"""
@@ -144,8 +140,7 @@ def test_a_file_holds_the_options_and_the_command_line_wins(majority, tmp_path):
         training.weight_decay = 0.05
         """
     )
-    code, _, err = majority("study", "--config", file, "--folds", "0", "--methods", "vote", "--device", "cpu")
-    assert code == 0, err
+    succeeds("study", "--config", file, "--folds", "0", "--methods", "vote", "--device", "cpu")
     table = table_of(out)
     assert set(table["scenario"]) == {"large", "0.5,0.7"}
     assert set(table["method"]) == {"vote (learning_rate 0.001)", "vote (learning_rate 0.0003)"}
@@ -162,22 +157,20 @@ def test_a_file_holds_the_options_and_the_command_line_wins(majority, tmp_path):
         (None, "No such file"),
     ],
 )
-def test_a_wrong_file_is_one_message(majority, tmp_path, content, message):
+def test_a_wrong_file_is_one_message(refused, tmp_path, content, message):
     file = tmp_path / "study.toml"
     if content is not None:
         file.write_text(content)
-    code, _, err = majority("study", "digits", "--config", file, "--out", tmp_path / "out")
-    assert code == 2
+    err = refused("study", "digits", "--config", file, "--out", tmp_path / "out")
     assert message in err
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
 
 
-def test_any_option_may_vary(majority, tmp_path):
+def test_any_option_may_vary(majority, succeeds, tmp_path):
     out = tmp_path / "study"
     words = ("--methods", "count", "--vary", "classes=3,4", "--vary", "option.of=counts,proportions", *SMALL)
-    code, _, err = majority("study", "digits", *words, "--out", out)
-    assert code == 0, err
+    succeeds("study", "digits", *words, "--out", out)
     rows = {f"count (classes {number}, option.of {of})" for number in (3, 4) for of in ("counts", "proportions")}
     assert set(table_of(out)["method"]) == rows
     assert table_of(out)["changed"].nunique() == 1

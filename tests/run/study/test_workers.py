@@ -95,7 +95,7 @@ def finished(out):
 
 
 def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
-    start, majority, labelled_set, tmp_path, request
+    start, majority, succeeds, labelled_set, tmp_path, request
 ):
     out = tmp_path / "killed"
     own = labelled_set()
@@ -111,8 +111,7 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     assert not (out / "tables.csv").exists()
     assert majority("report", out)[0] == 0, "about the finished cells"
     request.getfixturevalue("one_process")
-    code, _, err = majority("study", own, *OPTIONS, "--jobs", "1", "--out", out)
-    assert code == 0, err
+    succeeds("study", own, *OPTIONS, "--jobs", "1", "--out", out)
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
     assert rows_of(out) == undisturbed_rows(own, tmp_path / "whole", epochs=40)
     assert not (out / ".lock").exists()
