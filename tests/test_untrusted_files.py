@@ -155,13 +155,11 @@ def test_parquet_of_repeated_values_and_columns_of_bytes(tmp_path, refused, succ
     table["raw"] = [b"\x00\xff"] * 40
     table["bag"] = [str(name).encode() for name in table["bag"]]
     table.to_parquet(tmp_path / "bags.parquet")
-    out = succeeds("check", tmp_path / "bags.parquet")
-    assert "column raw is not used: bytes" in out
+    assert "column raw is not used: bytes" in succeeds("check", tmp_path / "bags.parquet")
     assert load_source(tmp_path / "bags.parquet").bags.bag_names()[3] == "3"
     pd.DataFrame({"bag": 1, "a": np.zeros(2_000_000)}).to_parquet(tmp_path / "many.parquet")
     monkeypatch.setenv("MAJORITY_MAX_GB", "0.001")
-    err = refused("check", tmp_path / "many.parquet")
-    assert "MAJORITY_MAX_GB" in err
+    assert "MAJORITY_MAX_GB" in refused("check", tmp_path / "many.parquet")
 
 
 def test_figures_without_a_number_of_bags_are_one_message(finished, refused, tmp_path):
@@ -183,8 +181,7 @@ def test_a_run_with_an_unknown_fact_about_its_task_is_left_as_it_is(finished, re
     (tmp_path / "run/result.json").unlink()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
     train = ["train", finished / "bags.csv", "--recipe", "quick", "--method=log-mean", "--epochs", 1, "--device", "cpu"]
-    error = refused(*train, "--out", tmp_path / "run")
-    assert "colour" in error
+    assert "colour" in refused(*train, "--out", tmp_path / "run")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()} == before
 
 

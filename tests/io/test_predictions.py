@@ -154,8 +154,7 @@ def test_predict_from_the_command(tmp_path, majority, succeeds, run):
 
 def test_evaluate_on_another_source(tmp_path, refused, succeeds, run):
     table(6, seed=1).to_csv(tmp_path / "new.csv", index=False)
-    out = succeeds("evaluate", run, tmp_path / "new.csv")
-    assert "all bags" in out
+    assert "all bags" in succeeds("evaluate", run, tmp_path / "new.csv")
     table(6).assign(bag_label="up").to_csv(tmp_path / "new.csv", index=False)
     err = refused("evaluate", run, tmp_path / "new.csv")
     assert "no bag has a label that the run knows" in err

@@ -189,6 +189,5 @@ def test_without_ray_the_message_says_how_to_install_it(refused, labelled_set, t
 
 def test_an_unknown_place_is_refused(refused, tmp_path):
     for words in (["study", "digits"], ["predict", tmp_path, tmp_path]):
-        err = refused(*words, "--on", "slurm", "--out", tmp_path / "out")
-        assert "--on slurm: give local or ray" in err
+        assert "--on slurm: give local or ray" in refused(*words, "--on", "slurm", "--out", tmp_path / "out")
         assert not (tmp_path / "out").exists()

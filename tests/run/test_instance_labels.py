@@ -55,8 +55,7 @@ def test_a_column_with_empty_cells_is_learned_only_if_the_user_asks(tmp_path):
 def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, succeeds):
     out = tmp_path / "run"
     words = ("--scenario", "small", "--bags", "20", "--bag-size", "8", "--out", out)
-    shown = succeeds("train", "digits", "--instance-labels", "2", *words, *QUICK)
-    assert "labels of 20 instances" in shown
+    assert "labels of 20 instances" in succeeds("train", "digits", "--instance-labels", "2", *words, *QUICK)
     result = json.loads((out / "result.json").read_text())
     assert result["used_instance_labels"] == 20
     assert "known_instances" not in result["test"], "no instance of a benchmark is in two parts"

@@ -69,8 +69,7 @@ def test_training_says_how_many_unlabelled_bags_it_leaves_out(tmp_path, succeeds
 
 def test_evaluate_report_and_predict_take_them(trained, succeeds):
     source = trained / "bags.csv"
-    out = succeeds("evaluate", trained / "run", source)
-    assert "labelled bags" in out
+    assert "labelled bags" in succeeds("evaluate", trained / "run", source)
     succeeds("report", trained / "run", source)
     page = (trained / "run/report-bags.html").read_text()
     assert "10 bags without a label come last" in page

@@ -48,8 +48,7 @@ def read_valid(path):
 
 def test_tiles_for_qupath(run, succeeds, tmp_path):
     source, out = run.parent / "tiles.csv", tmp_path / "maps"
-    printed = succeeds("map", run, source, "--out", out)
-    assert "108 instances in 12 maps" in printed
+    assert "108 instances in 12 maps" in succeeds("map", run, source, "--out", out)
     succeeds("predict", run, source, "--out", tmp_path / "classes.csv")
     rows = pd.read_csv(tmp_path / "classes.csv")
     ids = set()
@@ -98,14 +97,12 @@ def test_tile_size_is_given(run, refused, succeeds, tmp_path):
     succeeds(*words, 100)
     (ring,) = read_valid(tmp_path / "maps" / "s0.geojson")[0]["geometry"]["coordinates"]
     assert ring[1][0] - ring[0][0] == 100
-    err = refused(*words, -1)
-    assert "--tile-size" in err
+    assert "--tile-size" in refused(*words, -1)
 
 
 def test_bags_without_coordinates_are_refused(run, refused, tmp_path):
     table_of(lambda bag, i: (0, 0)).drop(columns=["x", "y"]).to_csv(tmp_path / "none.csv", index=False)
-    err = refused("map", run, tmp_path / "none.csv", "--out", tmp_path / "maps")
-    assert "x and y" in err
+    assert "x and y" in refused("map", run, tmp_path / "none.csv", "--out", tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
 
 
@@ -122,8 +119,7 @@ def test_names_of_bags_that_are_no_file_names(run, refused, succeeds, tmp_path):
 def test_pictures_of_others_are_not_replaced(run, refused, tmp_path):
     table_of(lambda bag, i: (i, bag)).to_csv(tmp_path / "bags.csv", index=False)
     (tmp_path / "s1.png").write_bytes(b"a scan")
-    err = refused("map", run, tmp_path / "bags.csv", "--out", tmp_path)
-    assert "s1.png" in err
+    assert "s1.png" in refused("map", run, tmp_path / "bags.csv", "--out", tmp_path)
     assert (tmp_path / "s1.png").read_bytes() == b"a scan"
     assert not list(tmp_path.glob("*.geojson"))
 

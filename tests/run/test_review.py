@@ -92,8 +92,7 @@ def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, t
 def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder, succeeds):
     out = folder / "folds"
     package.train(folder / "bags.csv", **QUICK, folds=3, out=out)
-    printed = succeeds("review", out, "--out", folder / "by-fold.csv", "--device", "cpu")
-    assert "of 48 labelled bags" in printed
+    assert "of 48 labelled bags" in succeeds("review", out, "--out", folder / "by-fold.csv", "--device", "cpu")
     rows = read(folder / "by-fold.csv")
     shown = re.findall("<b>bag (.*?)</b>", (folder / "by-fold.html").read_text())
     assert {*WRONG} <= {*shown} == {row["bag"] for row in rows}

@@ -148,18 +148,15 @@ def test_a_run_knows_its_files_from_every_folder(refused, succeeds, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     succeeds("report", "here/run")
     succeeds("predict", "here/run", "--out", "classes.csv")
-    out = succeeds("train", "here/bags.csv", *trained_here, "--out", "here/run")
-    assert "is finished" in out
+    assert "is finished" in succeeds("train", "here/bags.csv", *trained_here, "--out", "here/run")
     (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,f0", *ROWS[::-1]]) + "\n")
-    error = refused("train", "bags.csv", *trained_here, "--out", "here/run")
-    assert "the data have changed since" in error
+    assert "the data have changed since" in refused("train", "bags.csv", *trained_here, "--out", "here/run")
 
 
 def test_a_folder_that_was_moved_with_its_files_goes_on(succeeds, tmp_path, monkeypatch, trained_here):
     (tmp_path / "here").rename(tmp_path / "new")
     monkeypatch.chdir(tmp_path / "new")
-    out = succeeds("train", "bags.csv", *trained_here, "--out", "run")
-    assert "is finished" in out
+    assert "is finished" in succeeds("train", "bags.csv", *trained_here, "--out", "run")
     succeeds("predict", "run", "--out", "classes.csv")
 
 

@@ -87,8 +87,7 @@ def test_folds_are_all_trained_unless_one_is_named(tmp_path):
 def test_the_commands_on_a_run_of_bags_in_memory(tmp_path, refused, succeeds):
     bags, out, written = make_bags(), tmp_path / "run", tmp_path / "classes.csv"
     train(bags, **QUICK, out=out)
-    err = refused("evaluate", out)
-    assert "give the bags to use as SOURCE" in err
+    assert "give the bags to use as SOURCE" in refused("evaluate", out)
     write_rows(bags, tmp_path / "new.csv")
     succeeds("predict", out, tmp_path / "new.csv", "--out", written)
     assert len(pd.read_csv(written)) == len(bags.index)

@@ -107,8 +107,7 @@ def test_a_wrong_weight_is_named_with_its_row(tmp_path, refused):
 def test_a_method_that_cannot_follow_them_says_so_before_it_starts(trained, refused, tmp_path):
     folder, _ = trained
     words = ("train", folder / "fields.csv", "--recipe", "quick", "--method", "attention", "--out", tmp_path / "run")
-    error = refused(*words)
-    assert "method attention cannot follow" in error
+    assert "method attention cannot follow" in refused(*words)
     assert not (tmp_path / "run/config.json").exists()
 
 

@@ -58,8 +58,7 @@ def test_training_and_prediction(tmp_path, refused, succeeds, make):
     second = rows[rows["bag"] == "s1"]
     assert second["instance"].tolist() == list(range(len(second)))
     assert second["x"].tolist() == list(range(0, 2 * len(second), 2))
-    err = refused("evaluate", tmp_path / "run", tmp_path / "slides")
-    assert "no table of labels" in err
+    assert "no table of labels" in refused("evaluate", tmp_path / "run", tmp_path / "slides")
 
 
 def test_facts_of_instances(tmp_path, make, finds):

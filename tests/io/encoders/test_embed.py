@@ -60,8 +60,7 @@ def test_new_images_are_embedded_alike(embedded, succeeds, manifest):
     a, b = (pd.read_csv(embedded / name) for name in ("a.csv", "b.csv"))
     assert (a["class"] == b["class"]).all()
     np.testing.assert_allclose(a["p(red)"], b["p(red)"], atol=1e-4)
-    out = succeeds("evaluate", embedded / "run", manifest)
-    assert "instance accuracy" in out
+    assert "instance accuracy" in succeeds("evaluate", embedded / "run", manifest)
 
 
 def test_a_model_that_is_gone_is_named_and_found_in_the_run_folder(embedded, refused, succeeds, manifest, tmp_path):
@@ -75,19 +74,16 @@ def test_a_model_that_is_gone_is_named_and_found_in_the_run_folder(embedded, ref
         shutil.copy(moved, embedded / "run")
         succeeds("predict", embedded / "run", manifest, "--out", out)
         (embedded / "run" / "small.onnx").write_bytes(moved.read_bytes() + b"\0\0")
-        err = refused("predict", embedded / "run", manifest, "--out", out)
-        assert "other weights" in err
+        assert "other weights" in refused("predict", embedded / "run", manifest, "--out", out)
     finally:
         (embedded / "run" / "small.onnx").unlink(missing_ok=True)
         moved.rename(model)
 
 
 def test_features_of_another_model_are_refused(embedded, refused, succeeds, manifest, onnx_file, tmp_path):
-    err = refused("embed", manifest, "--model", onnx_file, "--out", embedded / "features")
-    assert "another model" in err
+    assert "another model" in refused("embed", manifest, "--model", onnx_file, "--out", embedded / "features")
     succeeds("embed", manifest, "--model", onnx_file, "--out", tmp_path / "other")
-    err = refused("predict", embedded / "run", tmp_path / "other", "--out", tmp_path / "classes.csv")
-    assert "mean" in err
+    assert "mean" in refused("predict", embedded / "run", tmp_path / "other", "--out", tmp_path / "classes.csv")
 
 
 SLOWLY = """
@@ -123,8 +119,7 @@ def test_resumes_after_kill(majority, refused, succeeds, processes, onnx_file, m
     kill_when(lambda: len(list(out.glob("*.npy"))) >= 3, processes, *words)
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.npy")}
     assert 3 <= len(kept) < 20
-    err = refused("train", out, "--out", tmp_path / "run")
-    assert "majority embed" in err
+    assert "majority embed" in refused("train", out, "--out", tmp_path / "run")
     printed = succeeds(*words)
     assert says(printed, f"{len(kept)} of 20 bags")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
@@ -161,8 +156,7 @@ def test_wrong_input_is_one_message(refused, manifest, onnx_file, tmp_path):
         assert fact in err
         assert err.count("\n") == 1
         assert not out.exists()
-    err = refused("embed", manifest, "--model", onnx_file, "--out", full)
-    assert "letter.txt" in err
+    assert "letter.txt" in refused("embed", manifest, "--model", onnx_file, "--out", full)
 
 
 def test_an_image_that_cannot_be_decoded_is_named(refused, manifest, onnx_file, tmp_path):
@@ -171,8 +165,7 @@ def test_an_image_that_cannot_be_decoded_is_named(refused, manifest, onnx_file, 
     content = (tmp_path / "1-3.png").read_bytes()
     (tmp_path / "1-3.png").write_bytes(content[: len(content) // 2])
     (tmp_path / "t.csv").write_text("bag,path\n" + "".join(f"a,1-{i}.png\n" for i in range(5)))
-    err = refused("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
-    assert "1-3.png" in err
+    assert "1-3.png" in refused("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
 
 
 def test_facts_are_in_the_folder_and_in_the_run(embedded):

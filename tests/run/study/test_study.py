@@ -64,8 +64,7 @@ def test_only_deleted_cells_are_trained_again(succeeds, finished, tmp_path):
 def test_other_settings_are_refused_before_anything_runs(refused, finished):
     out, _ = finished
     request = (out / "study.json").read_text()
-    err = refused(*COMMAND, "--epochs", "3", "--out", out)
-    assert "training.epochs is 2, not 3" in err
+    assert "training.epochs is 2, not 3" in refused(*COMMAND, "--epochs", "3", "--out", out)
     assert (out / "study.json").read_text() == request
 
 
@@ -94,8 +93,7 @@ def test_like_says_what_the_images_of_all_sources_show(refused, succeeds, labell
         assert ({"flip", "rotate90"} <= {*map(str, config["plan"]["training"]["augment"])}) == bool(like)
         assert ("like pathmnist" in rows_of(out)[0]["changed"]) == bool(like)
         assert json.loads((out / "study.json").read_text())["study"]["options"].get("like") == like
-    err = refused("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
-    assert "like pathmnist" in err
+    assert "like pathmnist" in refused("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
 
 
 @pytest.mark.usefixtures("one_process")
@@ -123,15 +121,13 @@ def test_a_study_grows_to_all_methods(succeeds, finished, tmp_path):
     ],
 )
 def test_wrong_use_is_refused_before_anything_runs(refused, tmp_path, words, message):
-    err = refused("study", *words, "--out", tmp_path / "out")
-    assert message in err
+    assert message in refused("study", *words, "--out", tmp_path / "out")
     assert not list(tmp_path.rglob("config.json"))
 
 
 def test_the_folder_of_a_run_is_refused(refused, tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    err = refused("study", "digits", "--out", tmp_path)
-    assert "holds a run: choose another folder with --out" in err
+    assert "holds a run: choose another folder with --out" in refused("study", "digits", "--out", tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
 
 

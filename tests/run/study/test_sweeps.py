@@ -52,8 +52,7 @@ def test_seeds_and_varied_settings_are_compared_in_one_table(majority, refused, 
     assert pages[0] == 0
     assert "missing" not in pages[1]
     assert "minus that of count (learning_rate 0.001)" in (out / "tables.md").read_text()
-    err = refused("report", out, "--reference", "vote")
-    assert "count (learning_rate 0.001)" in err
+    assert "count (learning_rate 0.001)" in refused("report", out, "--reference", "vote")
 
     (cell / "result.json").unlink()
     printed = succeeds("report", out)
@@ -113,8 +112,7 @@ def test_labelled_vectors_are_a_source(succeeds, tmp_path):
 def test_wrong_use_is_refused_before_anything_runs(refused, tmp_path, words, message):
     own = write_bags(tmp_path / "own.csv")
     words = [own if word == "OWN" else word for word in words]
-    err = refused("study", *words, "--out", tmp_path / "out")
-    assert message in err
+    assert message in refused("study", *words, "--out", tmp_path / "out")
     assert not list(tmp_path.rglob("config.json"))
 
 
