@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError
-from ..nn.backbones.trees import Trees
 from ..nn.model import Model, build_model
 from ..predict.evaluate import all_batches, evaluate, outputs
 from ..training.callbacks import Fitted
 from ..training.distributed import from_first
 from ..training.settings import Settings
-from .census.members import LOWEST, Table, class_shares, forest_member
+from .census.members import Table, as_trees, forest_member, model_of_trees
 from .plan import Plan, TaskInfo
 from .stages import Run, Stage
 
@@ -44,22 +42,9 @@ def grow_model(bags: Bags, judges: Sequence[Bags], seed: int = 0, wrong: float =
     """A forest of these bags as a model, corrected by the labels of bags that its parts have not seen."""
     if (bags.labels >= 0).sum() < FEWEST_BAGS:
         raise InputError(f"a forest needs at least {FEWEST_BAGS} bags whose label names one class: label more bags")
-    empty, classes = build_model(bags, METHOD, "linear"), len(bags.classes)
-    forests, correction = forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong)
-    trees = Trees.of([tree for forest in forests for tree in forest.trees], classes)
-    # `correct_scores` and the rescaling of this correction, as an affine map, weight and offsets
-    of_classes = class_shares(correction.label_shares, correction.strength)
-    ratios = of_classes / correction.label_shares
-    trees.shift.copy_(of_classes)
-    trees.matrix.copy_((torch.diag(ratios) - torch.outer(of_classes, ratios)) / correction.signal)
-    trees.lowest.copy_(LOWEST * of_classes)
-    trees.weight.fill_(correction.rescaling.scale)
-    trees.offsets.copy_(torch.tensor(correction.rescaling.offsets))
-    model = Model(replace(empty.spec, backbone=trees.name), empty.normalise, trees)
-    model.see_labels(bags.bag_labels)
-    head: Any = model.head
-    head.classifier.load_state_dict({"weight": torch.eye(classes), "bias": torch.zeros(classes)})
-    return model
+    empty = build_model(bags, METHOD, "linear")
+    trees = as_trees(*forest_member(Table(bags, judges, empty.normalise, seed), seed, wrong))
+    return model_of_trees(trees, empty, bags)
 
 
 def baseline(train: Bags, bags: Bags, device: str = "auto") -> dict[str, str | float] | None:

@@ -157,7 +157,7 @@ def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mod
     """
     check_backbone(name)
     if name.startswith(TREES):
-        return create_trees(name)
+        return create_trees(name, lambda network: create_backbone(network, shape))
     takes = "images" if name.startswith(TIMM) else BACKBONES[name].takes
     found = "images" if len(shape) == 3 else "vectors"
     if takes not in (found, "both"):

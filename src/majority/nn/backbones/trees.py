@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ SMALLEST = 1e-4  # probability of a class
 
 
 class Trees(nn.Module):
-    """(n, d) -> (n, C) log-probabilities: the mean of what the leaves hold, corrected by an affine map.
+    """(n, d) -> (n, C) log-probabilities: the mean of what the leaves hold, corrected by an affine map. A network
+    beside the trees has a share of the result.
 
     A node sends an instance to its left child if the feature is at most the threshold. A leaf is its own child.
     """
@@ -28,6 +29,9 @@ class Trees(nn.Module):
     lowest: Tensor  # (C,)
     weight: Tensor  # ()
     offsets: Tensor  # (C,)
+    share: Tensor  # () of the network
+    network: nn.Module | None = None  # (n, d) -> (n, C) logits
+    of_network = ""  # the name of its backbone
 
     def __init__(self, trees: int, nodes: int, depth: int, classes: int):
         super().__init__()
@@ -42,6 +46,7 @@ class Trees(nn.Module):
             "lowest": torch.full((classes,), SMALLEST),
             "weight": torch.tensor(1.0),
             "offsets": torch.zeros(classes),
+            "share": torch.tensor(0.0),
         }
         for name, buffer in buffers.items():
             self.register_buffer(name, buffer)
@@ -49,7 +54,10 @@ class Trees(nn.Module):
     @property
     def name(self) -> str:
         trees, nodes, classes = self.scores.shape
-        return f"{PREFIX}{trees}x{nodes}x{self.depth}x{classes}"
+        return f"{PREFIX}{trees}x{nodes}x{self.depth}x{classes}{self.of_network and '+' + self.of_network}"
+
+    def add_network(self, name: str, backbone: nn.Module, features: int) -> None:
+        self.of_network, self.network = name, nn.Sequential(backbone, nn.Linear(features, self.out_features))
 
     @classmethod
     def of(cls, trees: Sequence[Any], classes: int) -> Trees:
@@ -81,7 +89,8 @@ class Trees(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         found = torch.maximum(self.shift + self.label_scores(x) @ self.matrix.T, self.lowest)
         found = (found / found.sum(dim=1, keepdim=True)).clamp(min=SMALLEST)
-        return (self.weight * found.log() + self.offsets).log_softmax(dim=1)
+        log_probs = (self.weight * found.log() + self.offsets).log_softmax(dim=1)
+        return log_probs if self.network is None else log_probs.lerp(self.network(x).log_softmax(dim=1), self.share)
 
 
 def _round_down(values: np.ndarray) -> np.ndarray:
@@ -90,11 +99,15 @@ def _round_down(values: np.ndarray) -> np.ndarray:
     return np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-def create_trees(name: str) -> Trees:
-    """An empty forest of the size that its name says.
+def create_trees(name: str, create_backbone: Callable[[str], Any]) -> Trees:
+    """An empty forest of the size that its name says, with a network if the name has one.
 
-    >>> create_trees("trees:2x7x3x4").scores.shape
+    >>> create_trees("trees:2x7x3x4", nn.Identity).scores.shape
     torch.Size([2, 7, 4])
     """
-    trees, nodes, depth, classes = map(int, name.removeprefix(PREFIX).split("x"))
-    return Trees(trees, nodes, depth, classes)
+    sizes, _, network = name.removeprefix(PREFIX).partition("+")
+    trees = Trees(*map(int, sizes.split("x")))
+    if network:
+        backbone = create_backbone(network)
+        trees.add_network(network, backbone, backbone.out_features)
+    return trees

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ from torch.nn.functional import cross_entropy
 
 from ...data.bags import Bags
 from ...data.segments import Segments
-from ...nn.model import Normalise
+from ...nn.backbones.trees import Trees
+from ...nn.model import Model, Normalise
 from ...training.optimizers import LBFGS
 from .pooling import LabelledRows, Rescaling, evidence_as_it_is, label_scores, rescale, weights_by
 
@@ -271,3 +273,25 @@ def find_correction(scores: Tensor, labelled: LabelledRows, label_shares: Tensor
             rescaling, found = rescale(correct_scores(scores, label_shares, strength, signal), labelled, wrong)
             tried.append((found, Correction(label_shares, strength, signal, rescaling)))
     return max(tried, key=lambda one: one[0])[1]
+
+
+def as_trees(forests: Sequence[Forest], correction: Correction) -> Trees:
+    """All forests and their correction as tensors."""
+    trees = Trees.of([tree for forest in forests for tree in forest.trees], len(correction.label_shares))
+    of_classes = class_shares(correction.label_shares, correction.strength)
+    ratios = of_classes / correction.label_shares  # `correct_scores`, and the rescaling, as an affine map
+    trees.shift.copy_(of_classes)
+    trees.matrix.copy_((torch.diag(ratios) - torch.outer(of_classes, ratios)) / correction.signal)
+    trees.lowest.copy_(LOWEST * of_classes)
+    trees.weight.fill_(correction.rescaling.scale)
+    trees.offsets.copy_(torch.tensor(correction.rescaling.offsets))
+    return trees
+
+
+def model_of_trees(trees: Trees, like: Model, bags: Bags) -> Model:
+    """A model whose logits are what the trees say."""
+    model = Model(replace(like.spec, backbone=trees.name), like.normalise, trees)
+    model.see_labels(bags.bag_labels)
+    head: Any = model.head
+    head.classifier.load_state_dict({"weight": torch.eye(len(bags.classes)), "bias": torch.zeros(len(bags.classes))})
+    return model

@@ -3,7 +3,8 @@ each, and a network learns what they say together.
 
 members  linear models, forests and networks, each trained on some groups of bags and asked about the others; see
          `pooling` for their weights. The networks learn what linear models and forests of other groups say together.
-student  one network learns the soft labels of the pool, and no bag label
+student  one network learns the soft labels of the pool, and no bag label; the forests stay beside it with their weight,
+         as a network does not learn all that trees know
 
 If a method is named, or if labels say more than one class each, there are a linear head on discriminants, a network
 that first learns its soft labels, teachers that start from that and from random weights, and the student.
@@ -11,16 +12,17 @@ that first learns its soft labels, teachers that start from that and from random
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...data.bags import Bags
 from ...data.segments import Segments
+from ...nn.backbones.trees import Trees
 from ...nn.model import Model
 from ...predict.evaluate import all_batches, outputs
 from ...training.callbacks import Fitted
@@ -32,7 +34,17 @@ from ..stages import SEED_STEP, Run, Stage
 from .background_share import share_search
 from .discriminants import MAX_FEATURES
 from .images_on_cpu import tiny_stages
-from .members import GROUPS, Predict, Table, forest_member, linear_member, predict_pairs, sample
+from .members import (
+    GROUPS,
+    Predict,
+    Table,
+    as_trees,
+    forest_member,
+    linear_member,
+    model_of_trees,
+    predict_pairs,
+    sample,
+)
 from .parts import (
     SOURCES,
     HeadSettings,
@@ -61,7 +73,7 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
         return tiny_stages(task, plan)
     if task.losses and task.plain_labels:
         pool = Stage("members", choose=lambda run: _pool(run)[1], again=True)
-        return chained([pool, Stage("student", plan.training, start=partial(_fresh, number=0), train=_learn_pool)])
+        return chained([pool, Stage("student", plan.training, start=_start, train=_learn_pool)])
     if task.shape[0] > MAX_FEATURES:
         return tiny_stages(task, plan)
     heads = heads_on_discriminants(task, plan)
@@ -93,6 +105,8 @@ class Taught(NamedTuple):
 
     soft_labels: Tensor  # (n, C) given the labels of the bags, too
     alone: Tensor  # (n, C) not given these labels: as sure as one may be of an instance whose bag has none
+    trees: Trees | None = None  # of all forests, if they have a weight
+    share: float = 1.0  # of the network beside them
 
 
 def _pool(run: Run) -> tuple[Taught, dict[str, Any]]:
@@ -103,19 +117,21 @@ def _pool(run: Run) -> tuple[Taught, dict[str, Any]]:
 def _train_members(run: Run) -> tuple[Taught, dict[str, Any]]:
     """Every process trains its part of the networks; what is fitted to all bags at once is fitted in the first one."""
     table = Table(learned_bags(run), run.judges, _fresh(run, 0).normalise, run.plan.training.seed)
-    members, *of_groups = from_first(lambda: _linear_and_forest(run, table))
+    trees, members, *of_groups = from_first(lambda: _linear_and_forest(run, table))
     networks = [_network(run, table, group, of_groups[group]) for group in GROUPS]
     members.append(table.cross_fit(networks, [set(GROUPS) - {group} for group in GROUPS]))
     taught, found = from_first(lambda: _pool_members(run, table, members))
     weights, bags = dict(zip(KINDS, found, strict=True)), len(table.everything.labels)
     shown = ", ".join(f"{kind} {weight:.2f}" for kind, weight in weights.items())
     line = f"{shown} (weights by how well each predicts the labels of {bags} bags that it was not trained on)"
+    if weights["forest"]:
+        taught = taught._replace(trees=trees, share=1 - weights["forest"])
     return taught, {"members": {"weights": weights, "bags": bags}, "lines": {"members": line}}
 
 
 def _linear_and_forest(run: Run, table: Table) -> list[Any]:
-    """What linear models and forests say about all instances, and for each group what those that have not seen it say
-    about the instances that are learned from."""
+    """The forests, what linear models and forests say about all instances, and for each group what those that have not
+    seen it say about the instances that are learned from."""
     linear = linear_member(table, run.remaining_wrong)
     forests, correction = forest_member(table, run.plan.training.seed, run.remaining_wrong)
     run.log(f"members: the forest is trained, corrected with strength {correction.strength:g}")
@@ -124,7 +140,8 @@ def _linear_and_forest(run: Run, table: Table) -> list[Any]:
         return [predict_pairs(table, linear, unseen), correction.correct(table.cross_fit(forests, unseen=unseen))]
 
     weights = _weigh(run, table, members())
-    return [members(), *(_teach(run, table, join(weights, members(group))) for group in GROUPS)]
+    taught = (_teach(run, table, join(weights, members(group))) for group in GROUPS)
+    return [as_trees(forests, correction), members(), *taught]
 
 
 def _pool_members(run: Run, table: Table, members: list[Tensor]) -> tuple[Taught, list[float]]:
@@ -170,11 +187,27 @@ def _network(run: Run, table: Table, group: int, taught: Taught) -> Predict:
     return predict
 
 
+def _start(run: Run) -> Model:
+    """A network, beside the forests if they have a weight."""
+    taught, model = _pool(run)[0], _fresh(run, 0)  # the pool again, if the run was interrupted after its members
+    if taught.trees is None or model.spec.backbone is None:
+        return model
+    trees = copy.deepcopy(taught.trees)
+    trees.add_network(model.spec.backbone, model.backbone, model.n_features)
+    trees.share.fill_(taught.share)
+    return model_of_trees(trees, model, run.train)
+
+
 def _learn_pool(run: Run, model: Model) -> Fitted:
-    taught = _pool(run)[0]  # again, if the run was interrupted after its members
+    taught, network = _pool(run)[0], model
+    if isinstance(model.backbone, Trees):
+        network = _fresh(run, 0)
     singles = _singles(sample(learned_bags(run), run.plan.training.seed))
-    fitted = _learn(run, model, singles, run.val, taught.soft_labels, run.settings)
-    _match_confidence(model, singles, taught.alone)
+    fitted = _learn(run, network, singles, run.val, taught.soft_labels, run.settings)
+    _match_confidence(network, singles, taught.alone)
+    if isinstance(model.backbone, Trees):
+        learned: Any = network.to("cpu")
+        model.backbone.network = nn.Sequential(learned.backbone, learned.head.classifier)
     return fitted
 
 
