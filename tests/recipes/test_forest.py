@@ -31,6 +31,19 @@ def run(bags):
     return majority.train(bags, recipe="forest", verbose=False, device="cpu")
 
 
+def test_a_network_beside_trees_has_its_share_of_the_log_probabilities():
+    rng = np.random.default_rng(0)
+    instances, labels = rng.normal(size=(100, 5)).astype(np.float32), rng.integers(0, 4, 100)
+    trees, x = Trees.of([ExtraTreeClassifier(random_state=0).fit(instances, labels)], 4), torch.from_numpy(instances)
+    alone, backbone = trees(x), create_backbone("mlp", (5,))
+    trees.add_network("mlp", backbone, backbone.out_features)
+    trees.share.fill_(0.25)
+    assert torch.allclose(trees(x), 0.75 * alone + 0.25 * trees.network(x).log_softmax(dim=1), atol=1e-6)
+    rebuilt = create_backbone(trees.name, (5,))
+    rebuilt.load_state_dict(trees.state_dict())
+    assert torch.equal(rebuilt(x), trees(x))
+
+
 def test_trees_give_what_scikit_learn_gives():
     rng = np.random.default_rng(0)
     instances, labels = rng.normal(size=(400, 5)).astype(np.float32), rng.integers(0, 4, 400)
