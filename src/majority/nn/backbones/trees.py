@@ -30,12 +30,13 @@ class Trees(nn.Module):
     weight: Tensor  # ()
     offsets: Tensor  # (C,)
     share: Tensor  # () of the network
-    network: nn.Module | None = None  # (n, d) -> (n, C) logits
+    network: nn.Module | None  # (n, d) -> (n, C) logits
     of_network = ""  # the name of its backbone
 
     def __init__(self, trees: int, nodes: int, depth: int, classes: int):
         super().__init__()
         self.depth, self.out_features = depth, classes
+        self.register_module("network", None)
         buffers = {
             "feature": torch.zeros(trees, nodes, dtype=torch.int64),
             "threshold": torch.zeros(trees, nodes),
