@@ -25,7 +25,7 @@ from .columns import (
     take,
 )
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
-from .labels import encode_bag_labels, refuse_background
+from .labels import check_not_only_together, encode_bag_labels, refuse_background
 from .splitting import divide
 from .stores import MappedRows, RowsOnDisk, Store, iterate_chunks
 from .validation import as_weights, check_coordinates, check_finite, check_positions, check_store
@@ -39,18 +39,14 @@ class Bags:
     A bag may also have no label, a label that is one of several classes (``"cat|dog"``), or a second label: the
     runner-up. `bag_labels` has all of that; `labels` has the class number where exactly one class is named, else -1.
 
-    Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded; bags may have any
-    mix of sizes from 1 up.
-
     ``instance_labels`` are for evaluation only: training gets bags ``without_instance_labels()`` unless its method
-    declares that it needs them. Those that the user allows training to see are ``training_labels`` instead. Both are
-    indices into ``true_classes``: first the ``classes`` that bags can have as their label, then those that only
-    instances have. -1 means that the class of an instance is not known. The attribute is None if no class is known.
+    needs them. Those that the user allows training to see are ``training_labels`` instead. Both are indices into
+    ``true_classes``: first the ``classes`` of bag labels, then those that only instances have; -1 is an unknown class.
 
     Args:
         store: All instances: images (N, height, width, channels) as uint8, or vectors (N, d).
         index: Positions in the store, bag after bag.
-        offsets: Where each bag begins in the index, and the end.
+        offsets: Where each bag begins in the index, and the end: ``store[index[offsets[i]:offsets[i + 1]]]`` is bag i.
         labels: One per bag: names of classes or, with `classes`, numbers; "", None, NaN or -1: no label.
         classes: All classes that can be labels (default: those that occur).
         second_labels: The runner-up of each bag.
@@ -60,11 +56,8 @@ class Bags:
         names: One per bag.
         weights: How much each instance counts, above 0.
 
-    >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
-    >>> bags
+    >>> Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
     Bags(2 bags of 1 to 3, 4 instances of shape (1,), classes: cat, dog)
-    >>> bags.labels.tolist(), bags.sizes.tolist()
-    ([0, 1], [3, 1])
     """
 
     background: int | None = None  # the class that does not vote; see `with_background`
@@ -85,8 +78,7 @@ class Bags:
         names: Column | None = None,
         weights: Column | None = None,
     ):
-        if isinstance(store, np.memmap):
-            store = MappedRows(store)
+        store = MappedRows(store) if isinstance(store, np.memmap) else store
         self.store: Store = store if isinstance(store, RowsOnDisk) else as_array(store)
         check_store(self.store)
         self.index, self.offsets = as_integers(index, "index"), as_integers(offsets, "offsets")
@@ -352,6 +344,9 @@ class Bags:
             refuse_background(others, self.background, self.classes[self.background], describe)
         return self._with(bag_labels=self.bag_labels.with_others(bags, others))
 
+    def check_labels(self) -> None:
+        check_not_only_together(self.bag_labels, self.classes, self.describe)
+
     def subset(self, bags: Column) -> Bags:
         """Return the bags with these numbers, in this order, or those selected by a mask. The store is not copied."""
         chosen = as_array(bags)
@@ -403,12 +398,3 @@ class Bags:
         other = object.__new__(Bags)
         other.__dict__.update(self.__dict__ | changes)
         return other
-
-
-def check_not_only_together(bags: Bags) -> None:
-    """Each class must be the only label, or the runner-up, of a bag: else nothing tells it from the others."""
-    labels = bags.bag_labels
-    for number in sorted({*np.flatnonzero(labels.allowed.any(axis=0)).tolist()} - labels.named_classes()):
-        bag, name = int(np.argmax(labels.names_class(number))), bags.classes[number]
-        what = f"{bags.describe(bag)} has label {labels.texts(bags.classes)[bag]}, and class {name} is only named"
-        raise InputError(f"{what} together with others: label a training bag with it alone, or leave it out")

@@ -258,3 +258,11 @@ def _named_by(
     allowed = np.zeros((len(known), len(classes)), bool)
     allowed[bags] = named[which]
     return allowed
+
+
+def check_not_only_together(labels: BagLabels, classes: Sequence[str], describe: Callable[[int], str]) -> None:
+    """Each class must be the only label, or the runner-up, of a bag: else nothing tells it from the others."""
+    for number in sorted({*np.flatnonzero(labels.allowed.any(axis=0)).tolist()} - labels.named_classes()):
+        bag, name = int(np.argmax(labels.names_class(number))), classes[number]
+        what = f"{describe(bag)} has label {labels.texts(classes)[bag]}, and class {name} is only named"
+        raise InputError(f"{what} together with others: label a training bag with it alone, or leave it out")

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from ..data.bags import Bags, check_not_only_together
+from ..data.bags import Bags
 from ..data.columns import as_objects, find_missing
 from ..data.labels import SEPARATOR, split_label
 from ..errors import InputError
@@ -42,7 +42,7 @@ def make_bags(
     labelled = [str(name) for name in classes.tolist()]
     of_rows = None if weights is None else np.asarray(weights)
     bags = Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds, weights=of_rows)
-    check_not_only_together(bags)
+    bags.check_labels()
     return classes, bags
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..data.bags import Bags, check_not_only_together
+from ..data.bags import Bags
 from ..data.splitting import MIN_BAGS
 from ..errors import InputError
 from .base import IN_MEMORY, Parts, Source
@@ -21,7 +21,7 @@ class GivenParts(Source):
     name: str = IN_MEMORY
 
     def __post_init__(self) -> None:
-        check_not_only_together(self.parts.train)
+        self.parts.train.check_labels()
         for part, bags in self.parts.present().items():
             check_labelled(bags, f"the {part} bags", all_of_them=part == "val")
             if bags.classes != self.parts.train.classes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.bags import Bags, check_not_only_together
+from ...data.bags import Bags
 from ...data.column_encoder import ColumnEncoder
 from ...data.splitting import MIN_BAGS, group_split, stratified_split
 from ...errors import InputError, count_noun
@@ -122,7 +122,7 @@ class CustomBags(Source):
                 f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), for making "
                 "bags from a labelled set"
             )
-        check_not_only_together(self.bags)
+        self.bags.check_labels()
         bags, part_of = self._divide(fold, folds, data_seed, background, min_bags)
         parts = {name: bags.subset(part_of == number) for number, name in enumerate(SPLITS) if number in part_of}
         for name in parts.keys() - {"train"}:
