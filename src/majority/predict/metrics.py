@@ -122,9 +122,9 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def coverage_note(*parts: Mapping[str, Any]) -> str | None:
     """A note if only some instances of these parts, such as folds, have a known class.
 
-    >>> print(coverage_note({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 0}))
+    >>> print(coverage_note({"instances": 9000, "known_instances": 2000, "instance_accuracy": 0.9}))
     instance figures are over the 2,000 of 9,000 instances with a known class
-    >>> coverage_note({"instances": 9000, "bags": 100})
+    >>> coverage_note({"instances": 9000, "instance_accuracy": 0.9})
     """
     total = sum(part.get("instances", 0) for part in parts)
     known = sum(part.get("known_instances", part.get("instances", 0)) for part in parts if "instance_accuracy" in part)
