@@ -202,7 +202,7 @@ class Forest:
         weights = known.segments.scaled_weights
         instances, numbers = table.instances[known.rows].numpy(), table.numbers[known.rows]
         several = (np.bincount(table.numbers) > 1) & np.isin(np.arange(table.numbers.max() + 1), numbers)
-        self.table, self.trees, self.without = table, [], []
+        self.table, self.trees, self.predicted = table, [], []  # the last: which numbers a tree may predict
         for _ in range(TREES):
             without = several & (rng.random(len(several)) > KEPT)
             if without[numbers].all():  # of a few instances
@@ -211,13 +211,13 @@ class Forest:
             tree = ExtraTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
             tree.fit(instances[used], labels[used], None if weights is None else weights.numpy()[used])
             self.trees.append(tree)
-            self.without.append(without | ~several)
+            self.predicted.append(without | ~several)
 
     def __call__(self, rows: Tensor) -> Tensor:  # (m,) -> (m, C)
         instances, numbers = self.table.instances[rows].numpy(), self.table.numbers[rows]
         total = np.full((len(rows), len(self.table.bags.classes)), 1e-12)
-        for tree, without in zip(self.trees, self.without, strict=True):
-            asked = without[numbers]
+        for tree, predicted in zip(self.trees, self.predicted, strict=True):
+            asked = predicted[numbers]
             if asked.any():
                 total[np.ix_(asked, tree.classes_)] += tree.predict_proba(instances[asked])
         return torch.from_numpy(total / total.sum(axis=1, keepdims=True)).float()
